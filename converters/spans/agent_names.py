@@ -11,6 +11,7 @@ from typing import Any
 
 from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_object, parse_json, text
+from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
 # LangChain's name of the agent that a span belongs to, as each instrumentation writes it.
@@ -62,6 +63,8 @@ def with_agent(reading: Reading, span: Span) -> Reading:
         return reading._replace(kind="workflow", name=None, agent=None)
     if reading.name is None and _says_agent(reading, attributes):
         return reading._replace(candidate=name_in(span.name))
+    if reading.kind == "agent" and _is_plumbing(reading, attributes):
+        return reading._replace(is_node=True)
     if reading.kind == "agent" and (span.scope_name or "").startswith(_OF_NODES):
         explicit = declared == reading.name or any(name in attributes for name in _EXPLICIT)
         return reading if explicit else reading._replace(is_node=True)
@@ -76,6 +79,14 @@ def name_in(span_name: str) -> str | None:
     if set(name) & set(".(/:{[<") or _NOT_AGENTS.fullmatch(name) or _CLASSES.fullmatch(name):
         return None
     return name
+
+
+def _is_plumbing(reading: Reading, attributes: Mapping[str, Any]) -> bool:
+    """Return whether a run has a name of workflows, or of a framework's class, and no operation of agents."""
+    if attributes.get(semconv.OPERATION_NAME) == semconv.INVOKE_AGENT:
+        return False
+    name = reading.name or ""
+    return _NOT_AGENTS.fullmatch(name) is not None or _CLASSES.fullmatch(name) is not None
 
 
 def _says_agent(reading: Reading, attributes: Mapping[str, Any]) -> bool:

@@ -1,16 +1,27 @@
 """What log records beside a span tell of its calls and of the user, whatever their events are called.
 
 A record with the id of a call completes the tool's call of that id: its name, arguments, result and outcome.
-A record of an event `….user_prompt` or `….user_message` has the user's message.
+A record of an event `….user_prompt` or `….user_message` has the user's message. Both count wherever in the
+trace the record stands: also beside a web server's span, or beside none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans.messages import is_injected
-from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.observation import (
+    MessageCall,
+    ModelCall,
+    Observation,
+    RunSpan,
+    SpanFailure,
+    Structure,
+    ToolResult,
+    ToolUse,
+    TurnSpan,
+)
 from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
@@ -28,26 +39,77 @@ _YES, _NO = (True, "true"), (False, "false")
 
 def with_logs(reading: Reading, logs: Sequence[LogRecord]) -> Reading:
     """Return a reading completed by the log records beside its span."""
-    for log in sorted(logs, key=lambda record: record.time_ns):
-        name = log.event_name or text(log.attributes.get("event.name")) or ""
-        if name.startswith("gen_ai."):  # of the conventions, read as messages
-            continue
-        body = parse_json(log.body)
-        fields = {**log.attributes, **body} if isinstance(body, dict) else log.attributes
+    for log, name, fields in _told_by(logs):
         if call_id := first_text(map(fields.get, CALL_IDS)):
             reading = _with_call(reading, call_id, fields)
-        elif reading.kind in _WITH_CALLS and reading.user_input is None and name.endswith(_OF_USER):
-            said = first_text((*map(fields.get, _PROMPTS), log.body))
-            if said and not is_injected(said):
-                reading = reading._replace(user_input=said)
+        elif reading.kind in _WITH_CALLS and reading.user_input is None:
+            reading = reading._replace(user_input=_said(log, name, fields))
     return reading
+
+
+def with_logs_of_trace(observations: Sequence[Observation], logs: Sequence[LogRecord]) -> list[Observation]:
+    """Return a trace's observations completed by the log records beside other spans than of calls and runs.
+
+    A user's message counts only if no span records one: for the work that begins after it, else around it.
+    """
+    found = list(observations)
+    structures = {o.span.span_id: isinstance(o, Structure) for o in found}
+    apart = [log for log in logs if structures.get(log.span_id or "", True)]
+    tools = {o.call_id: n for n, o in enumerate(found) if isinstance(o, ToolUse) and o.call_id}
+    asking = [(n, o) for n, o in enumerate(found) if isinstance(o, RunSpan | TurnSpan | ModelCall)]
+    is_silent = all(o.exchange.user_input is None for _, o in asking)
+    for log, name, fields in _told_by(apart):
+        if call_id := first_text(map(fields.get, CALL_IDS)):
+            number = tools.get(call_id)
+            tool = None if number is None else found[number]
+            if number is not None and isinstance(tool, ToolUse):
+                found[number] = _completed(tool, fields)
+        elif is_silent and (said := _said(log, name, fields)):
+            after = [(o.span.start_ns, n) for n, o in asking if o.span.start_ns >= log.time_ns]
+            around = [(-o.span.end_ns, n) for n, o in asking if o.span.end_ns >= log.time_ns]
+            if after or around:
+                _, number = min(after or around)
+                asked = found[number]
+                if isinstance(asked, RunSpan | TurnSpan | ModelCall) and asked.exchange.user_input is None:
+                    found[number] = asked._replace(exchange=asked.exchange._replace(user_input=said))
+    return found
+
+
+def _told_by(logs: Sequence[LogRecord]) -> Iterator[tuple[LogRecord, str, Mapping[str, Any]]]:
+    """Yield log records by time, each with the name of its event and its fields."""
+    for log in sorted(logs, key=lambda record: record.time_ns):
+        name = log.event_name or text(log.attributes.get("event.name")) or ""
+        if not name.startswith("gen_ai."):  # of the conventions, read as messages
+            body = parse_json(log.body)
+            yield log, name, {**log.attributes, **body} if isinstance(body, dict) else log.attributes
+
+
+def _said(log: LogRecord, name: str, fields: Mapping[str, Any]) -> str | None:
+    """Return the message of the user that a log record has; None if it has none."""
+    said = first_text((*map(fields.get, _PROMPTS), log.body)) if name.endswith(_OF_USER) else None
+    return None if said is None or is_injected(said) else said
+
+
+def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
+    arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
+    failure = SpanFailure(text(fields.get("error"))) if _is_failed(fields) else None
+    return tool._replace(
+        name=tool.name or first_text(map(fields.get, _TOOL_NAMES)),
+        arguments=tool.arguments or arguments,
+        result=tool.result or result,
+        failure=tool.failure or failure,
+    )
+
+
+def _is_failed(fields: Mapping[str, Any]) -> bool | None:
+    success = fields.get("success")
+    return False if success in _YES else True if success in _NO else None
 
 
 def _with_call(reading: Reading, call_id: str, fields: Mapping[str, Any]) -> Reading:
     name = first_text(map(fields.get, _TOOL_NAMES))
     arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
-    success = fields.get("success")
-    failed = False if success in _YES else True if success in _NO else None
+    failed = _is_failed(fields)
     if reading.kind == "tool" and reading.call_id in (None, call_id):
         return reading._replace(
             call_id=call_id,

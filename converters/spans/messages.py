@@ -30,6 +30,28 @@ _BLOCK = re.compile(
 )
 
 
+# Where values hold messages, and the role of those in it that name none.
+_PLACES: dict[str, str | None] = {
+    "messages": None,
+    "new_message": "user",
+    "contents": "user",
+    "choices": "assistant",
+    "candidates": "assistant",
+    "message": None,
+    "content": None,
+    "input": "user",
+    "inputs": "user",
+    "request": "user",
+    "output": "assistant",
+    "outputs": "assistant",
+    "response": "assistant",
+    "state": None,
+    "kwargs": None,
+}
+_CONTENTS = frozenset({"content", "parts"})
+MOST_DEPTH = 6  # objects and lists around a message
+
+
 class Message(NamedTuple):
     """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none."""
 
@@ -227,6 +249,33 @@ def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...])
     return MessageExchange(
         user_input, continues, tuple(results), response, calls, tuple(repeated), reply, user_messages
     )
+
+
+def text_in(value: Any, role: str, depth: int = MOST_DEPTH, without_role: str | None = None) -> str | None:
+    """Return the text of the last message of a role in a value, `depth` objects and lists deep at most.
+
+    Only what is in a message's place counts: in `messages`, `choices`, `new_message` and the like, and there
+    in `content` or `parts`. A message that names no role has that which its place gives it.
+    """
+    if depth == 0:
+        return None
+    if isinstance(value, list):
+        found = (text_in(item, role, depth - 1, without_role) for item in reversed(value))
+        return next((text for text in found if text is not None), None)
+    if not isinstance(value, dict):
+        return None
+    if own := text(value.get("role")) or (without_role if value.keys() & _CONTENTS else None):
+        if isinstance(content := value.get("content"), dict):  # Google's Content
+            return text_in({"role": own, **content}, role, depth - 1)
+        message = message_of({**value, "role": own})
+        if message is None or message.role != role or not message.text or is_injected(message.text):
+            return None
+        return message.text
+    for place, given in _PLACES.items():
+        found_in = text_in(value.get(place), role, depth - 1, given or without_role)
+        if found_in is not None:
+            return found_in
+    return None
 
 
 def is_injected(said: str) -> bool:

@@ -12,12 +12,17 @@ from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.values import count, json_object, objects, parse_json, text
 
 
-def request_messages(value: Any) -> list[dict[str, Any]]:
-    """Return the messages of a request: of its known key, a bare list of them, or a text of the user."""
+def request_messages(value: Any, depth: int = 2) -> list[dict[str, Any]]:
+    """Return the messages of a request: of its known key, a bare list of them, or a text of the user.
+
+    The request may be in `depth` other objects (`{"kwargs": {"messages": […]}}`).
+    """
     value = parse_json(value)
     if isinstance(value, dict):
-        keys = ("messages", "input", "contents", "prompt")
+        keys = ("messages", "input", "contents", "prompt", "kwargs", "request")
         value = parse_json(next((value[key] for key in keys if value.get(key)), None))
+        if isinstance(value, dict):
+            return [] if depth == 0 else request_messages(value, depth - 1)
     if isinstance(value, str):
         return [{"role": "user", "content": value}] if value else []
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):  # a batch of one

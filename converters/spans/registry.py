@@ -20,7 +20,12 @@ from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.reading import Reading, observation_of
 from spangrade.converters.spans.session_attributes import with_session_attributes
 from spangrade.converters.spans.session_candidates import session_candidates
-from spangrade.converters.spans.structure import read_by_structure
+from spangrade.converters.spans.structure import (
+    completed_by_structure,
+    has_kind,
+    outcome_of_tool,
+    read_by_structure,
+)
 from spangrade.converters.spans.values import text
 from spangrade.converters.spans.vendor import Vendor, dialect_of_vendor
 from spangrade.tracer import semconv
@@ -175,7 +180,7 @@ def readings(
                     reading = dialect.read(span, own_logs)
                     if not is_ours:
                         reading = checked(reading, span)
-                    if reading.kind == "other" and name == FALLBACK:
+                    if name == FALLBACK:
                         reading = _by_structure(reading, span)
                     elif reading.kind in _NO_CALLS and is_ours and not dialect.repeats_calls:
                         reading = _not_lowered(reading, span)
@@ -242,10 +247,12 @@ def _negative_count(attributes: Mapping[str, Any]) -> str | None:
 def _not_lowered(reading: Reading, span: Span) -> Reading:
     """Return a span that is a model call by the conventions as one, whatever a dialect made of it."""
     attributes = span.attributes
-    if semconv.OPERATION_NAME not in attributes or _OF_CALLS.isdisjoint(attributes):
+    if semconv.OPERATION_NAME not in attributes:
+        return _by_content(reading, span) if reading.kind == "other" else reading
+    if _OF_CALLS.isdisjoint(attributes):
         return reading
     call = genai.read_attributes(span, attributes)
-    if call.kind != "llm" or call.by_content:
+    if call.kind != "llm" or (call.by_content and reading.kind != "other"):
         return reading
     return call._replace(
         conversation_id=call.conversation_id or reading.conversation_id,
@@ -253,8 +260,29 @@ def _not_lowered(reading: Reading, span: Span) -> Reading:
     )
 
 
+def _by_content(reading: Reading, span: Span) -> Reading:
+    """Return what a span records whose kind has a name that its dialect does not know, if it is a call."""
+    is_known = is_other_operation(span.attributes) or reading.sums_up is not None
+    if is_known or not has_kind(span.attributes):
+        return reading
+    read = read_by_structure(span, span.attributes)
+    if read is None or read.kind == "other" or not (read.by_shape or read.by_content):
+        return reading
+    return read._replace(
+        conversation_id=read.conversation_id or reading.conversation_id,
+        not_understood=reading.not_understood,
+    )
+
+
 def _by_structure(reading: Reading, span: Span) -> Reading:
-    """Return what a span records that no dialect understands, by its structure; else marked as such."""
+    """Return what a span records that no dialect understands, by its structure; else marked as such.
+
+    One that the conventions understand is completed by what it has under other names.
+    """
+    if reading.kind != "other":
+        return reading if span.scope_name == semconv.SCOPE else completed_by_structure(reading, span)
+    if outcome := outcome_of_tool(reading, span):
+        return outcome
     if not is_other_operation(span.attributes):
         read = read_by_structure(span, span.attributes)
         if read is not None and not read.by_shape:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans import langchain_values
+from spangrade.converters.spans.messages import text_in
 from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_text, literal, text
 from spangrade.tracer.canonical_json import canonical
@@ -46,13 +47,19 @@ _DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker
 
 def user_input(value: Any, *, topmost: bool) -> str | None:
     """Return the user's last message in a run's input, or the text that is the input of the `topmost` run."""
-    return langchain_values.last_text(value, "user") or (_text_in(value, _INPUT_KEYS) if topmost else None)
+    return (
+        langchain_values.last_text(value, "user")
+        or text_in(value, "user")
+        or (_text_in(value, _INPUT_KEYS) if topmost else None)
+    )
 
 
 def response(value: Any, *, topmost: bool) -> str | None:
     """Return the model's last message in a run's output, or the text that the `topmost` run returned."""
-    return langchain_values.last_text(value, "assistant") or (
-        _text_in(value, _OUTPUT_KEYS) if topmost else None
+    return (
+        langchain_values.last_text(value, "assistant")
+        or text_in(value, "assistant")
+        or (_text_in(value, _OUTPUT_KEYS) if topmost else None)
     )
 
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from spangrade.converters.spans import (
     cached_tokens,
     flattened,
-    langchain_values,
     provider_values,
     quantities,
     run_io,
 )
 from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_object, json_text, parse_json, text
@@ -36,7 +36,7 @@ _WORDS: dict[str, Kind | None] = {
     "agent": "agent",
     **dict.fromkeys(("chain", "workflow"), "workflow"),
     **dict.fromkeys(("retriever", "retrieval", "embedding", "embeddings", "reranker", "rerank"), None),
-    **dict.fromkeys(("evaluator", "guardrail", "eval", "score"), None),
+    **dict.fromkeys(("evaluator", "guardrail", "eval", "score", "usage"), None),
 }
 # What may follow a word: `tool_invocation`, `llm_call`, `agent_run`.
 _OF_WORD = re.compile(r"_(?:call|invocation|execution|run|use)$")
@@ -83,6 +83,9 @@ _FOREIGN = re.compile(
 _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FIRST_WORD = re.compile(r"[^._]*")
 _WRAPPED = ({"type", "value"}, {"value"})
+_OF_CONVENTIONS = "gen_ai."
+# Names of spans of what a tool did, inside the tool's own.
+_OUTCOME = re.compile(r"[._](?:tool_result|execution)$")
 
 
 class _Layout(NamedTuple):
@@ -103,8 +106,8 @@ class _Layout(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _layout(keys: tuple[str, ...]) -> _Layout | None:
-    """Return what attributes may record; None if neither a kind, a model nor a tool is among them."""
+def _layout(keys: tuple[str, ...]) -> _Layout:
+    """Return what attributes may record."""
     names = {key: _normalized(key) for key in keys if not _FOREIGN.match(key)}
 
     def named(pattern: re.Pattern[str]) -> tuple[str, ...]:
@@ -112,9 +115,6 @@ def _layout(keys: tuple[str, ...]) -> _Layout | None:
 
     kinds = named(_KIND) or named(_ENTITY)
     models = tuple(key for key in named(_MODEL) if not _OTHER_MODEL.search(names[key]))
-    tools = named(_TOOL_NAME)
-    if not kinds and not models and not tools:
-        return None
     flat = [found[1] for key in keys if (found := _FLAT.match(key))]
     outputs = [prefix for prefix in flat if _FLAT_OUTPUT.search(prefix)]
     return _Layout(
@@ -124,7 +124,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout | None:
         named(_OUTPUT) or named(_LOOSE_OUTPUT),
         tuple(quantities.named(names)),
         named(_USAGE),
-        tools,
+        named(_TOOL_NAME),
         named(_AGENT_NAME),
         named(_CALL_ID),
         named(_PROVIDER),
@@ -159,7 +159,7 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | No
     """
     attributes = _with_held(attributes)
     layout = _layout(tuple(attributes))
-    if layout is None:
+    if not (layout.kinds or layout.models or layout.tool_names):
         return None
     found = _kind(layout, attributes)
     if found is None:
@@ -171,11 +171,63 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | No
     return read(span, attributes, layout, named_by)
 
 
+def outcome_of_tool(reading: Reading, span: Span) -> Reading | None:
+    """Return what a span such as `acme.tool_result` records of the tool that is above it; None for others.
+
+    It has no name of its own, and counts only directly below the span of a tool (see `derive.shapes`).
+    """
+    if span.parent_span_id is None or _OUTCOME.search(span.name) is None:
+        return None
+    layout = _layout(tuple(span.attributes))
+    result = next((value for _, value in _values(span.attributes, layout.outputs, "")), None)
+    failed = reading.failed or span.attributes.get("success") in (False, "false")
+    if result is None and not failed:
+        return None
+    error = reading.error or text(span.attributes.get("error"))
+    given = json_text(run_io.python_value(result))
+    return reading._replace(
+        kind="tool", name=None, by_content=True, result=given, failed=failed, error=error if failed else None
+    )
+
+
+def has_kind(attributes: Mapping[str, Any]) -> bool:
+    """Return whether a span has an attribute for its kind, whatever that says."""
+    return bool(_layout(tuple(attributes)).kinds)
+
+
+def completed_by_structure(reading: Reading, span: Span) -> Reading:
+    """Return a reading of a known kind with the contents that a span has under names of its own.
+
+    Names of the conventions are left out: what they hold is read already, or is not what they are for.
+    """
+    is_tool = reading.kind == "tool"
+    if not (is_tool and None in (reading.arguments, reading.result)) and not _is_silent(reading):
+        return reading
+    layout = _layout(tuple(key for key in span.attributes if not key.startswith(_OF_CONVENTIONS)))
+    if is_tool:
+        return _with_contents(reading, span.attributes, layout, "")
+    if not (layout.inputs or layout.outputs or layout.flat_inputs or layout.flat_outputs):
+        return reading
+    if reading.kind == "llm":
+        inputs, outputs = _exchanged(span.attributes, layout, (*layout.inputs, *layout.outputs, "")[0])
+        exchange = read_exchange(inputs or None, outputs or None)
+        return reading._replace(**exchange._asdict())
+    return reading._replace(**_said(reading, span.attributes, layout, "", is_agent=True))
+
+
+def _is_silent(reading: Reading) -> bool:
+    """Return whether nothing is read of what a model or an agent was told, and of what it answered."""
+    if reading.kind not in {"llm", "agent"} or reading.failed:
+        return False
+    known = (reading.user_input, reading.response, reading.tool_calls, reading.tool_results)
+    return not any(known) and reading.response is None
+
+
 def is_known_not_to_be_a_step(attributes: Mapping[str, Any]) -> bool:
     """Return whether an attribute calls a span a retriever, an embedding or the like."""
     attributes = _with_held(attributes)
     layout = _layout(tuple(attributes))
-    return layout is not None and (_kind(layout, attributes) or ("", ""))[0] is None
+    return (_kind(layout, attributes) or ("", ""))[0] is None
 
 
 def _kind(layout: _Layout, attributes: Mapping[str, Any]) -> tuple[Kind | None, str] | None:
@@ -217,14 +269,9 @@ def _vendor(key: str) -> str:
 
 
 def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
-    inputs = _messages(
-        attributes, layout.flat_inputs, layout.inputs, named_by, provider_values.request_messages
-    )
-    outputs = _messages(
-        attributes, layout.flat_outputs, layout.outputs, named_by, provider_values.response_messages
-    )
+    inputs, outputs = _exchanged(attributes, layout, named_by)
     tokens = _tokens(attributes, layout)
-    model = first_text(attributes[key] for key in layout.models)
+    model = first_text(_plain(attributes[key]) for key in layout.models)
     by_shape = not named_by
     if by_shape and (model is None or not (tokens or _has_roles(inputs) or _has_roles(outputs))):
         return None
@@ -250,6 +297,24 @@ def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: s
         names = (call.provider, call.model)
         return call._replace(**cached_tokens.placed(span.scope_name, attributes, counts, *names))
     return call
+
+
+def _plain(value: Any) -> Any:
+    """Return the text that a JSON text is (MLflow), else the value."""
+    parsed = parse_json(value)
+    return parsed if isinstance(parsed, str) else value
+
+
+def _exchanged(
+    attributes: Mapping[str, Any], layout: _Layout, named_by: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the messages that a model got, and those that it gave."""
+    return (
+        _messages(attributes, layout.flat_inputs, layout.inputs, named_by, provider_values.request_messages),
+        _messages(
+            attributes, layout.flat_outputs, layout.outputs, named_by, provider_values.response_messages
+        ),
+    )
 
 
 def _tokens(attributes: Mapping[str, Any], layout: _Layout) -> dict[str, Any]:
@@ -285,22 +350,28 @@ def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
-    inputs = sorted(_values(attributes, layout.inputs, named_by), key=lambda item: _place_of_input(item[0]))
-    outputs = list(_values(attributes, layout.outputs, named_by))
     named = first_text(attributes[key] for key in layout.tool_names)
     call_id = first_text(attributes[key] for key in layout.call_ids)
-    single = _single_arguments(attributes)
-    if not (inputs or outputs or single or (named and call_id)):
-        return None
-    output = outputs[0][1] if outputs else None
     own = {
         semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
         semconv.TOOL_NAME: named or _name_in(span),
         semconv.TOOL_CALL_ID: call_id,
     }
-    tool = genai.read_attributes(span, {**attributes, **own})
-    if tool.arguments is None and (single or inputs):
-        tool = tool._replace(arguments=json_text(single or run_io.arguments(inputs[0][1])))
+    tool = _with_contents(genai.read_attributes(span, {**attributes, **own}), attributes, layout, named_by)
+    known = tool.arguments is not None or tool.result is not None
+    return tool if known or (named and call_id) else None
+
+
+def _with_contents(tool: Reading, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading:
+    """Return a tool's call with its arguments and its result, where they are not read yet."""
+    if tool.arguments is None:
+        arguments: Any = _single_arguments(attributes)
+        if not arguments:
+            inputs = list(_values(attributes, layout.inputs, named_by))
+            inputs.sort(key=lambda item: _place_of_input(item[0]))
+            arguments = run_io.arguments(inputs[0][1]) if inputs else None
+        tool = tool._replace(arguments=json_text(arguments))
+    output = next((value for _, value in _values(attributes, layout.outputs, named_by)), None)
     if tool.result is None and output is not None:
         tool = tool._replace(result=json_text(run_io.python_value(output)))
         tool = tool._replace(**run_io.tool_output(tool, output))
@@ -349,20 +420,25 @@ def _run(
     span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str, own: Mapping[str, Any]
 ) -> Reading | None:
     """Return a run. A bare text is the user's message or the reply only of a run that is an agent's."""
-    inputs = [value for _, value in _values(attributes, layout.inputs, named_by)]
-    outputs = [value for _, value in _values(attributes, layout.outputs, named_by)]
-    if not inputs and not outputs:
+    if not any(_values(attributes, (*layout.inputs, *layout.outputs), named_by)):
         return None
     run = genai.read_attributes(span, {**attributes, **own})
-    is_agent = run.kind == "agent"
-    return run._replace(
-        **_tokens(attributes, layout),
-        counts_its_calls=True,
-        user_input=run.user_input or first_text(langchain_values.last_text(v, "user") for v in inputs),
-        response=run.response or first_text(langchain_values.last_text(v, "assistant") for v in outputs),
-        run_input=first_text(run_io.user_input(v, topmost=True) for v in inputs) if is_agent else None,
-        run_output=first_text(run_io.response(v, topmost=True) for v in outputs) if is_agent else None,
-    )
+    said = _said(run, attributes, layout, named_by, is_agent=run.kind == "agent")
+    return run._replace(**_tokens(attributes, layout), **said, counts_its_calls=True)
+
+
+def _said(
+    run: Reading, attributes: Mapping[str, Any], layout: _Layout, named_by: str, *, is_agent: bool
+) -> dict[str, Any]:
+    """Return what a run records of the user's message and of the reply."""
+    inputs = [value for _, value in _values(attributes, layout.inputs, named_by)]
+    outputs = [value for _, value in _values(attributes, layout.outputs, named_by)]
+    return {
+        "user_input": run.user_input or first_text(run_io.user_input(v, topmost=False) for v in inputs),
+        "response": run.response or first_text(run_io.response(v, topmost=False) for v in outputs),
+        "run_input": first_text(run_io.user_input(v, topmost=True) for v in inputs) if is_agent else None,
+        "run_output": first_text(run_io.response(v, topmost=True) for v in outputs) if is_agent else None,
+    }
 
 
 _READERS: Mapping[Kind, Callable[[Span, Mapping[str, Any], _Layout, str], Reading | None]] = {

@@ -103,7 +103,7 @@ def build_session(
         usage=_usage_of_runs(runs, llm_calls)
         if runs
         else _usage(llm_calls, beyond_calls(tree), lacks_calls=lacks_model_calls(groups, tree)),
-        models=tuple(dict.fromkeys(call.model for call in (llm_calls or runs) if call.model)) or None,
+        models=_models(llm_calls or runs or of_kind(RunSpan, tree.ordered)),
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
         cost_estimated=estimated_models(llm_calls),
@@ -204,6 +204,11 @@ def _agents(tree: Tree) -> tuple[str, ...] | None:
     started = [run.name for run in tree.agents if run.name]
     named = started or [o.agent for o in tree.ordered if o.agent]
     return tuple(dict.fromkeys(named)) or None
+
+
+def _models(calls: Iterable[LLMCall | RunSpan | TurnSpan]) -> tuple[str, ...] | None:
+    """Return the models of calls, or of runs where no call is recorded."""
+    return tuple(dict.fromkeys(call.model for call in calls if call.model)) or None
 
 
 def _agent_version(tree: Tree) -> str | None:

@@ -13,6 +13,7 @@ from spangrade.converters.spans.observation import (
     RunSpan,
     Structure,
     ToolUse,
+    Traits,
     Work,
     structure_of,
 )
@@ -22,6 +23,7 @@ from spangrade.evaluator.derive.span_tree import Node, Tree
 _MAX_OPEN = 100  # earlier calls that one beside them is compared with
 _UNKNOWN = (None, ())
 _CALLS = (ModelCall, ToolUse)
+_OF_PROTOCOL: Traits = frozenset({"of_protocol"})
 _GROUPS = frozenset({"session", "notes", "exchange", "tokens"})
 _Call = TypeVar("_Call", ModelCall, ToolUse)
 
@@ -207,6 +209,7 @@ def _completed(outer: _Call, recorded: _Call, inner: _Call) -> _Call:
         if more := _missing(group, getattr(inner, name)):
             missing[name] = group._replace(**more)
     missing["failure"] = outer.failure
+    missing["traits"] = outer.traits | (_OF_PROTOCOL & inner.traits)
     if isinstance(outer, ModelCall) and isinstance(inner, ModelCall):
         if outer.exchange.continues is None:
             exchange = missing.get("exchange", outer.exchange)

@@ -23,11 +23,12 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
     """Return observations in which a span that only looks like a call is one only where it holds no other.
 
     A span with a model and tokens may be the sum of the calls inside it. One that names no operation counts
-    only in traces without other model calls.
+    only in traces without other model calls, and one of a tool's outcome only directly below that tool.
     """
     if not any(_DOUBTFUL & o.traits for o in observations):
         return observations
-    calls = [o for o in observations if isinstance(o, ModelCall | ToolUse)]
+    calls = [o for o in observations if isinstance(o, ModelCall | ToolUse) and not _is_outcome(o)]
+    tools = {o.span.node for o in calls if isinstance(o, ToolUse)}
     certain = {o.span.trace_id for o in calls if isinstance(o, ModelCall) and "by_shape" not in o.traits}
     parents = {o.span.node: o.span.parent_span_id for o in observations}
     around: dict[type[Observation], set[Node]] = defaultdict(set)
@@ -40,6 +41,8 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
     has_calls = any(isinstance(o, ModelCall) and "of_bus" not in o.traits for o in calls)
 
     def is_none(o: Observation) -> bool:
+        if _is_outcome(o):
+            return (o.span.trace_id, o.span.parent_span_id) not in tools
         return (
             o.span.node in around[type(o)]
             or ("by_shape" in o.traits and o.span.trace_id in certain)
@@ -54,6 +57,11 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
         else o._replace(notes=o.notes._replace(not_understood=None))
         for o in observations
     ]
+
+
+def _is_outcome(o: Observation) -> bool:
+    """Return whether a span only records what the tool above it did."""
+    return isinstance(o, ToolUse) and o.name is None and "by_content" in o.traits
 
 
 def _structure(o: Observation) -> Structure:

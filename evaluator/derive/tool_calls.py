@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from spangrade.converters.spans.approvals import approval_of
+from spangrade.converters.spans.messages import unwrapped
 from spangrade.converters.spans.observation import (
     NO_TRAITS,
     Exchanging,
@@ -43,6 +44,8 @@ _STATUS_IN_REPR = re.compile(
 _OF_PROTOCOL = re.compile(
     r"(?:Error (?:executing|calling) tool|MCP error|Unknown tool:|Input validation error)\b"
 )
+# How the text of an error begins, where servers mark it in a way that spans of the protocol do not record.
+_MAY_BE_ERROR = re.compile(r"(?:\w*(?:Error|Exception)|Fail(?:ed|ure)|Traceback)\b", re.IGNORECASE)
 # Calls by which a model gives its answer, which run nothing.
 _ANSWERS = ("final_answer", "final_result")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
@@ -364,9 +367,21 @@ def ok_and_error(tool: ToolUse, result: Any) -> tuple[bool | None, str | None]:
         return True, None
     if tool.result is None or ((result is None or isinstance(result, str)) and not tool.span.span_id):
         return None, None
+    said = _text_of_protocol(result) if "of_protocol" in tool.traits else None
+    if said is not None and _MAY_BE_ERROR.match(said):
+        return None, None
     if isinstance(result, str) and (_STATUS_IN_REPR.match(result) or _OF_PROTOCOL.match(result)):
         return None, None
     return True, None
+
+
+def _text_of_protocol(result: Any) -> str | None:
+    """Return the text of a result of the protocol that no mark says is one of a success."""
+    if isinstance(result, dict):
+        if {"isError", "is_error"} & result.keys():
+            return None
+        result = unwrapped(result.get("content"))
+    return result if isinstance(result, str) else None
 
 
 def _error_in(result: Any) -> str | None:

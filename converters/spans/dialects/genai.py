@@ -52,7 +52,7 @@ _PROTOCOLS = (".mcp", "fastmcp")
 _OF_CALLS = frozenset(
     {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
 )
-_MCP_METHOD = "mcp.method.name"
+_MCP_METHOD, _MCP_CALL = "mcp.method.name", "tools/call"
 _NOT_CALL_IDS = frozenset({"<not specified>"})
 _PROMPTED = frozenset({"llm", "agent"})
 # A response of OpenAI's, which a client that leaves the conversation to the server records as its id.
@@ -263,6 +263,8 @@ def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind | N
     if (kind is None or operation is None) and text(attributes.get("llm.request.type")) in _REQUEST_TYPES:
         kind = "llm"
     tool, agent = text(attributes.get(semconv.TOOL_NAME)), text(attributes.get(semconv.AGENT_NAME))
+    if operation is None and tool and attributes.get(_MCP_METHOD) == _MCP_CALL:
+        kind = "tool"
     if kind == "tool":
         tool = tool or _name_after(span, semconv.EXECUTE_TOOL)
         if tool is None or tool in _NOT_TOOLS:

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from spangrade.converters.spans.evaluations import evaluation_of_log
+from spangrade.converters.spans.logs import with_logs_of_trace
 from spangrade.converters.spans.observation import (
     ModelCall,
     Observation,
@@ -187,6 +188,7 @@ def observations_of(
             for o in by_trace[trace_id]
         ]
     for trace_id, of_trace in logs_by_trace.items():
+        by_trace[trace_id] = with_logs_of_trace(by_trace[trace_id], of_trace)
         logged = [(log.span_id, score) for log in of_trace if (score := evaluation_of_log(log))]
         if logged and by_trace[trace_id]:
             by_trace[trace_id] = with_scores(by_trace[trace_id], logged)
