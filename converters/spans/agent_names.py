@@ -47,6 +47,12 @@ _CLASSES = re.compile(
     r"MultiStepAgent|OpenAIAgent|ReActAgent|RequirementAgent|Runnable\w*|ToolCallingAgent|\w*AgentSDK|\w*Workflow|"
     r"\w*(?:Chain|Crew|Executor|Graph|Parser|Runner|Sequence))"
 )
+# What holds agents together; a span may give it as the name of one.
+_WORKFLOWS = re.compile(
+    r"(?:agent[ _-]?)?(?:workflow|crew|pipeline|chain|graph)|Runnable\w*|"
+    r"\w*(?:Chain|Crew|Executor|Graph|Parser|Runner|Sequence|Workflow)",
+    re.IGNORECASE,
+)
 _RANDOM = re.compile(r"[0-9a-f-]{16,}|.*\d{6,}.*")
 _LONGEST = 80  # characters
 
@@ -82,11 +88,10 @@ def name_in(span_name: str) -> str | None:
 
 
 def _is_plumbing(reading: Reading, attributes: Mapping[str, Any]) -> bool:
-    """Return whether a run has a name of workflows, or of a framework's class, and no operation of agents."""
+    """Return whether a run has the name of a workflow, and no operation of agents."""
     if attributes.get(semconv.OPERATION_NAME) == semconv.INVOKE_AGENT:
         return False
-    name = reading.name or ""
-    return _NOT_AGENTS.fullmatch(name) is not None or _CLASSES.fullmatch(name) is not None
+    return _WORKFLOWS.fullmatch(reading.name or "") is not None
 
 
 def _says_agent(reading: Reading, attributes: Mapping[str, Any]) -> bool:

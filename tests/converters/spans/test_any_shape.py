@@ -65,6 +65,14 @@ def call_of(tmp_path: Path, attributes: dict[str, Any], scope: str = "acme") -> 
         ("acme", dotted(acme__tool__name="find", acme__call__id="c1", acme__input="{}"), "tool"),
         ("acme", dotted(acme__function__name="find", acme__arguments="{}", acme__result="3"), "tool"),
         ("acme", dotted(acme__tool__name="find", acme__input="{}"), "other"),
+        ("acme", dotted(acme__tool__name="find", acme__call__id="c1"), "tool"),
+        ("acme", dotted(acme__tool__name="find"), "other"),
+        ("acme", dotted(acme__event_type="model", acme__config__model="gpt-4o"), "llm"),
+        ("acme", dotted(acme__event_type="model_download", acme__config__model="gpt-4o"), "other"),
+        ("acme", dotted(acme__span_type="tool_invocation", acme__inputs__q="soil"), "tool"),
+        ("acme", dotted(acme__span_type="tool_registry", acme__inputs__q="soil"), "other"),
+        ("mcp", dotted(mcp__method__name="tools/call", gen_ai__tool__name="find"), "tool"),
+        ("mcp", dotted(mcp__method__name="tools/list", gen_ai__tool__name="find"), "other"),
         ("acme", dotted(code__function__name="find", code__arguments="{}", code__result="3"), "other"),
     ],
 )
@@ -428,3 +436,227 @@ def test_sentrys_names_of_messages_and_calls_are_read(tmp_path: Path) -> None:
     assert [(c.tool_name, c.input_arguments, c.output, c.ok) for c in read.tool_interactions] == [
         ("look_up", {"id": "A1"}, "shipped", True)
     ]
+
+
+OWN_KINDS = [
+    (
+        dotted(openinference__span__kind="{}", llm__token_count__prompt=10, llm__model_name="m"),
+        "openinference",
+    ),
+    (dotted(traceloop__span__kind="{}") | MODEL | USAGE, "opentelemetry.instrumentation.acme"),
+    (
+        {"mlflow.spanType": "{}", "mlflow.llm.model": "m", "mlflow.chat.tokenUsage": '{"input_tokens": 10}'},
+        "mlflow",
+    ),
+]
+
+
+@pytest.mark.parametrize(("word", "calls"), [("INVENTED", 1), ("EMBEDDING", 0), ("EVALUATOR", 0)])
+@pytest.mark.parametrize(("attributes", "scope"), OWN_KINDS)
+def test_a_kind_that_its_dialect_does_not_know_does_not_hide_a_model_call(
+    attributes: dict[str, Any], scope: str, word: str, calls: int, tmp_path: Path
+) -> None:
+    named = {k: v.replace("{}", word) if isinstance(v, str) else v for k, v in attributes.items()}
+    found = sessions([span(1, None, named, scope)], tmp_path / "s.duckdb")
+    assert [call.input_tokens for one in found for call in one.llm_calls] == [10] * calls
+
+
+def test_attributes_that_hold_others_as_json_are_read(tmp_path: Path) -> None:
+    """By Braintrust's documentation of its spans."""
+    asked = [{"role": "user", "content": "Any soil?"}]
+    answer = [{"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]
+    call = {
+        "braintrust.span_attributes": '{"type": "llm"}',
+        "braintrust.input_json": json.dumps(asked),
+        "braintrust.output_json": json.dumps(answer),
+        "braintrust.metadata": '{"provider": "openai", "model": "gpt-4o"}',
+        "braintrust.metrics": '{"prompt_tokens": 10, "completion_tokens": 2, "prompt_cached_tokens": 4}',
+    }
+    scored = {"braintrust.span_attributes": '{"type": "score"}', "braintrust.metadata": '{"model": "gpt-4o"}'}
+    session = session_of(
+        tmp_path,
+        span(1, None, {"braintrust.span_attributes": '{"type": "task"}'}),
+        span(2, 1, call),
+        span(3, 1, scored),
+    )
+    (found,) = session.llm_calls
+    assert (found.model, found.input_tokens, found.output_tokens, found.cached_input_tokens) == (
+        "gpt-4o",
+        10,
+        2,
+        4,
+    )
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == [("Any soil?", "Yes.")]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "arguments"),
+    [
+        (dotted(acme__inputs__q="soil", acme__inputs__n=2), {"q": "soil", "n": 2}),
+        (dotted(acme__call__kwargs__q="soil"), {"q": "soil"}),
+        ({"acme_inputs._params_.q": "soil", "acme_inputs._params_.self": "<Shop>"}, {"q": "soil"}),
+        (dotted(acme__inputs__q="soil", acme__kwargs__n=2), None),
+        ({"acme.input.mime_type": "text/plain"}, None),
+        ({"http.request.arguments.q": "soil"}, None),
+    ],
+)
+def test_arguments_that_attributes_record_one_by_one_are_read_if_they_are_of_one_list(
+    attributes: dict[str, Any], arguments: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    tool = {"acme.span.type": "tool", "acme.tool.name": "find", "acme.output": "3 found", **attributes}
+    session = session_of(tmp_path, span(1, None, operation("chat") | MODEL), span(2, 1, tool))
+    assert [call.input_arguments for call in session.tool_interactions] == [arguments]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"input.value": "Any soil?", "output.value": "Yes."}, ("Any soil?", "Yes.")),
+        ({"acme.question": "Any soil?", "acme.answer": "Yes."}, ("Any soil?", "Yes.")),
+        ({"acme.question": "what is it", "input.value": "Any soil?"}, ("Any soil?", None)),
+        ({"acme.quest": "Any soil?", "acme.answers": "3"}, (None, None)),
+        ({"gen_ai.prompt.name": "greeting", "http.request.body": "Any soil?"}, (None, None)),
+    ],
+)
+def test_what_the_conventions_do_not_record_of_a_run_other_names_do(
+    attributes: dict[str, Any], said: tuple[str | None, str | None], tmp_path: Path
+) -> None:
+    run = operation("invoke_agent", gen_ai__agent__name="shop") | attributes
+    session = session_of(tmp_path, span(1, None, run), span(2, 1, operation("chat") | MODEL | USAGE))
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == [said]
+
+
+ASKED = {"role": "user", "content": "Any soil?"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"input": {"messages": [ASKED]}}, "Any soil?"),
+        ({"state": {"messages": [ASKED, {"role": "assistant", "content": "Yes."}]}}, "Any soil?"),
+        ({"new_message": {"parts": [{"text": "Any soil?"}]}}, "Any soil?"),
+        ({"contents": [{"role": "user", "parts": [{"text": "Any soil?"}]}]}, "Any soil?"),
+        ({"kwargs": {"message": ASKED}}, "Any soil?"),
+        ({"draft": {"messages": [ASKED]}, "id": 1}, None),
+        ({"messages": [{"role": "system", "content": "Sell."}], "id": 1}, None),
+        ({"instructions": "Sell."}, None),
+        ({"input": {"input": {"input": {"input": {"input": {"messages": [ASKED]}}}}}, "id": 1}, None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("names", "scope"),
+    [
+        (("openinference.span.kind", "input.value"), "openinference.instrumentation.acme"),
+        (("traceloop.span.kind", "traceloop.entity.input"), "opentelemetry.instrumentation.acme"),
+        (("acme.span.type", "acme.input"), "acme"),
+    ],
+)
+def test_every_dialect_reads_a_message_wherever_a_value_has_a_place_for_one(
+    names: tuple[str, str], scope: str, given: dict[str, Any], said: str | None, tmp_path: Path
+) -> None:
+    kind, place = names
+    word = "AGENT" if kind.startswith("openinference") else "agent"
+    run = {kind: word, place: json.dumps(given), "traceloop.entity.name": "shop"}
+    session = session_of(tmp_path, span(1, None, run, scope), span(2, 1, operation("chat") | MODEL | USAGE))
+    assert [turn.user_input for turn in session.turns] == [said]
+
+
+def test_a_log_completes_the_tool_of_its_call_wherever_in_the_trace_it_stands(tmp_path: Path) -> None:
+    tool = operation("execute_tool", gen_ai__tool__name="find", gen_ai__tool__call__id="c1")
+    spans = [
+        span(1, None, {"http.request.method": "POST"}),
+        span(2, 1, operation("chat") | MODEL),
+        span(3, 1, tool),
+    ]
+
+    def logged(name: str, span_id: str | None, **fields: Any) -> LogRecord:
+        return LogRecord("a" * 32, span_id, 5, name, "INFO", None, fields)
+
+    around, nowhere = spans[0].span_id, None
+    done = [
+        logged("acme.finished", around, call_id="c1", output="3 found", success="true"),
+        logged("acme.finished", around, call_id="c2", output="of another"),
+        logged("acme.user_message", nowhere, message="Any soil?"),
+        logged("acme.audit", nowhere, message="The user asked."),
+    ]
+    (session,) = sessions([*spans, *done], tmp_path / "s.duckdb")
+    assert [(c.call_id, c.output, c.ok) for c in session.tool_interactions] == [("c1", "3 found", True)]
+    assert [turn.user_input for turn in session.turns] == ["Any soil?"]
+    (tmp_path / "web").mkdir()
+    assert sessions([spans[0], *done], tmp_path / "web" / "s.duckdb") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parent", "attributes", "found"),
+    [
+        ("acme.tool.execution", 2, {"success": False, "error": "no shop"}, (False, "no shop", None)),
+        ("acme.tool_result", 2, {"acme.output": "3 found"}, (True, None, "3 found")),
+        ("acme.tool_result", 1, {"acme.output": "3 found"}, (None, None, None)),
+        ("GET /shop", 2, {"success": False, "error": "no shop"}, (None, None, None)),
+        ("acme.tool.execution", 2, {}, (None, None, None)),
+    ],
+)
+def test_a_span_of_the_outcome_directly_below_a_tool_is_the_tools(
+    name: str,
+    parent: int,
+    attributes: dict[str, Any],
+    found: tuple[bool | None, str | None, str | None],
+    tmp_path: Path,
+) -> None:
+    tool = operation("execute_tool", gen_ai__tool__name="find")
+    spans = [
+        span(1, None, operation("chat") | MODEL),
+        span(2, 1, tool),
+        span(3, parent, attributes)._replace(name=name),
+    ]
+    session = session_of(tmp_path, *spans)
+    assert [(c.tool_name, c.ok, c.error, c.output) for c in session.tool_interactions] == [("find", *found)]
+
+
+@pytest.mark.parametrize(
+    ("result", "ok"),
+    [
+        ({"content": [{"type": "text", "text": "Error: no shop"}]}, None),
+        ("Failed to find it", None),
+        ({"content": [{"type": "text", "text": "Error: no shop"}], "isError": False}, True),
+        ({"content": [{"type": "text", "text": "3 found"}]}, True),
+        ("3 found", True),
+    ],
+)
+@pytest.mark.parametrize("around", [True, False])
+def test_a_call_of_mcp_counts_once_and_a_text_that_may_be_an_error_leaves_it_open(
+    around: bool, result: Any, ok: bool | None, tmp_path: Path
+) -> None:
+    over_mcp = dotted(mcp__method__name="tools/call", gen_ai__tool__name="find", mcp__session__id="m-1")
+    ran = {"gen_ai.tool.call.arguments": "{}", "gen_ai.tool.call.result": json.dumps(result)}
+    client, server = span(3, 2, over_mcp | ran, "mcp"), span(4, 3, over_mcp, "mcp")
+    spans = [span(1, None, operation("chat") | MODEL), client, server]
+    if around:
+        spans.append(span(2, 1, operation("execute_tool", gen_ai__tool__name="find")))
+    (call,) = session_of(tmp_path, *spans).tool_interactions
+    assert (call.tool_name, call.ok) == ("find", ok)
+
+
+def test_the_models_of_a_session_without_model_calls_are_those_of_its_agents(tmp_path: Path) -> None:
+    run = operation("invoke_agent", gen_ai__agent__name="shop") | MODEL
+    assert session_of(tmp_path, span(1, None, run)).models == ("gpt-4o",)
+    (tmp_path / "both").mkdir()
+    call = operation("chat") | {"gen_ai.request.model": "gpt-4o-mini"}
+    assert session_of(tmp_path / "both", span(1, None, run), span(2, 1, call)).models == ("gpt-4o-mini",)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "agents"),
+    [
+        ({"acme.span.type": "agent", "acme.agent.name": "Agent workflow", "acme.input": "Hi"}, ("planner",)),
+        (RUN | {"agent.name": "LangGraph"}, ("planner",)),
+        (operation("invoke_agent", gen_ai__agent__name="workflow"), ("workflow", "planner")),
+        ({"acme.span.type": "agent", "acme.agent.name": "desk", "acme.input": "Hi"}, ("desk", "planner")),
+    ],
+)
+def test_a_workflows_name_above_named_agents_is_no_agents(
+    attributes: dict[str, Any], agents: tuple[str, ...], tmp_path: Path
+) -> None:
+    planner = operation("invoke_agent", gen_ai__agent__name="planner")
+    spans = [span(1, None, attributes), span(2, 1, planner), span(3, 2, operation("chat") | MODEL)]
+    assert session_of(tmp_path, *spans).agents == agents
