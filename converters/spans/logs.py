@@ -52,18 +52,19 @@ def with_logs_of_trace(observations: Sequence[Observation], logs: Sequence[LogRe
 
     A user's message counts only if no span records one: for the work that begins after it, else around it.
     """
-    found = list(observations)
+    found = sorted(observations, key=lambda o: (o.span.start_ns, -o.span.end_ns, o.span.span_id))
     structures = {o.span.span_id: isinstance(o, Structure) for o in found}
     apart = [log for log in logs if structures.get(log.span_id or "", True)]
-    tools = {o.call_id: n for n, o in enumerate(found) if isinstance(o, ToolUse) and o.call_id}
+    tools: dict[str, int] = {}
+    for number, tool in enumerate(found):
+        if isinstance(tool, ToolUse) and tool.call_id:
+            tools.setdefault(tool.call_id, number)  # the outermost of those with one id
     asking = [(n, o) for n, o in enumerate(found) if isinstance(o, RunSpan | TurnSpan | ModelCall)]
     is_silent = all(o.exchange.user_input is None for _, o in asking)
     for log, name, fields in _told_by(apart):
         if call_id := first_text(map(fields.get, CALL_IDS)):
-            number = tools.get(call_id)
-            tool = None if number is None else found[number]
-            if number is not None and isinstance(tool, ToolUse):
-                found[number] = _completed(tool, fields)
+            if call_id in tools and isinstance(called := found[tools[call_id]], ToolUse):
+                found[tools[call_id]] = _completed(called, fields)
         elif is_silent and (said := _said(log, name, fields)):
             after = [(o.span.start_ns, n) for n, o in asking if o.span.start_ns >= log.time_ns]
             around = [(-o.span.end_ns, n) for n, o in asking if o.span.end_ns >= log.time_ns]
@@ -94,7 +95,6 @@ def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
     arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
     failure = SpanFailure(text(fields.get("error"))) if _is_failed(fields) else None
     return tool._replace(
-        name=tool.name or first_text(map(fields.get, _TOOL_NAMES)),
         arguments=tool.arguments or arguments,
         result=tool.result or result,
         failure=tool.failure or failure,

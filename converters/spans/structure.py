@@ -84,6 +84,7 @@ _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FIRST_WORD = re.compile(r"[^._]*")
 _WRAPPED = ({"type", "value"}, {"value"})
 _OF_CONVENTIONS = "gen_ai."
+_OF_MODELS = re.compile(r"(?:^|[._])(?:llm|model)[._]")
 # Names of spans of what a tool did, inside the tool's own.
 _OUTCOME = re.compile(r"[._](?:tool_result|execution)$")
 
@@ -362,16 +363,21 @@ def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: 
     return tool if known or (named and call_id) else None
 
 
+def _of_tools(keys: Iterable[str]) -> list[str]:
+    """Return the names that may be a tool's, not a model's (`llm_response`, which ADK puts on every span)."""
+    return [key for key in keys if _OF_MODELS.search(_normalized(key)) is None]
+
+
 def _with_contents(tool: Reading, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading:
     """Return a tool's call with its arguments and its result, where they are not read yet."""
     if tool.arguments is None:
         arguments: Any = _single_arguments(attributes)
         if not arguments:
-            inputs = list(_values(attributes, layout.inputs, named_by))
+            inputs = list(_values(attributes, _of_tools(layout.inputs), named_by))
             inputs.sort(key=lambda item: _place_of_input(item[0]))
             arguments = run_io.arguments(inputs[0][1]) if inputs else None
         tool = tool._replace(arguments=json_text(arguments))
-    output = next((value for _, value in _values(attributes, layout.outputs, named_by)), None)
+    output = next((value for _, value in _values(attributes, _of_tools(layout.outputs), named_by)), None)
     if tool.result is None and output is not None:
         tool = tool._replace(result=json_text(run_io.python_value(output)))
         tool = tool._replace(**run_io.tool_output(tool, output))
