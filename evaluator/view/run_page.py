@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from spangrade.evaluator.grading.policy import Verdict
@@ -17,6 +18,7 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
+from spangrade.evaluator.statistics.clusters import what_went_wrong
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 from spangrade.evaluator.view.charts import distribution
@@ -27,6 +29,7 @@ RUNS = 100  # on a page of their list
 BARS = 20
 MAX_GROUPS = 50  # reasons, tools, agents: the largest groups
 _LIMITED = {"limit": MAX_GROUPS}
+_REASONS = 10_000  # different ones, of which those alike are one group
 
 
 def runs_page(store: Store, page: int, *, watched: bool = False) -> dict[str, Any]:
@@ -56,7 +59,7 @@ def run_page(store: Store, run_id: str) -> dict[str, Any] | None:
         "unanswered_number": unanswered,
         "unanswered": rows_of(store, "run_unanswered", run=run_id, **_LIMITED) if unanswered else [],
         "metrics": _metrics(store, run_id, stored_thresholds(run["thresholds"])),
-        "reasons": rows_of(store, "run_reasons", run=run_id, **_LIMITED),
+        "reasons": _reasons(rows_of(store, "run_reasons", run=run_id, limit=_REASONS)),
         "inconclusive": rows_of(store, "run_inconclusive", run=run_id, **_LIMITED),
         "tools": rows_of(store, "run_tools", run=run_id, **_LIMITED),
         "agents": rows_of(store, "run_agents", run=run_id, **_LIMITED),
@@ -64,6 +67,32 @@ def run_page(store: Store, run_id: str) -> dict[str, Any] | None:
         "repeats": _repeats(store, run_id),
         "max_groups": MAX_GROUPS,
     }
+
+
+def _reasons(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return why sessions failed or broke, reasons that differ in values alone as one, the most first.
+
+    `text` is what the reasons of its sessions, and of no others, have in common, empty if nothing.
+    """
+    alike: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault((row["verdict"], row["metric"], what_went_wrong(row["reason"] or "")), []).append(
+            row
+        )
+    made = []
+    for (_, _, what), each in alike.items():
+        number, reasons = sum(row["sessions"] for row in each), [row["reason"] or "" for row in each]
+        first, last = min(reasons), max(reasons)  # what these have in common, all have
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+        text = first[: sum(1 for _ in same)]
+        reason = reasons[0] if len(reasons) == 1 else what
+        made.append({**each[0], "sessions": number, "reason": reason, "text": text})
+    largest = sorted(made, key=lambda one: -one["sessions"])[:MAX_GROUPS]
+    for one in largest:
+        others = (row for row in rows if row["verdict"] == one["verdict"] and one["text"])
+        having = sum(row["sessions"] for row in others if one["text"] in (row["reason"] or ""))
+        one["text"] = one["text"] if having == one["sessions"] else ""
+    return largest
 
 
 def _repeats(store: Store, run_id: str) -> dict[str, Any] | None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from many_sessions import write_sessions
+from otlp_sessions import Call, Said, write_golden
+from otlp_sessions import write_sessions as write_calls
 from paths import SAMPLE
 
 import spangrade
@@ -92,6 +96,28 @@ def test_failing_sessions_are_grouped_by_reason_tool_and_agent(graded: tuple[Sto
         4,
         2,
     )
+
+
+def test_reasons_that_differ_in_values_alone_are_one_group_with_a_text_that_finds_its_sessions(
+    tmp_path: Path,
+) -> None:
+    def asked(number: int) -> dict[str, Any]:
+        call = {"tool_name": "look_up", "input_arguments": {"id": f"A{number}"}}
+        return {"id": f"q{number}", "user_inputs": [f"{number}?"], "reference_tool_interactions": [call]}
+
+    write_golden(tmp_path / "golden.json", *map(asked, range(4)))
+    sessions = [(f"s{n}", [Said(f"{n}?", calls=[Call("look_up", {"id": f"B{n}"})])]) for n in range(3)]
+    spans = write_calls(tmp_path / "spans.jsonl", [*sessions, ("s3", [Said("3?")])])
+    database = spangrade.open(tmp_path / "s.duckdb")
+    database.import_files(spans)
+    run = database.grade(tmp_path / "golden.json")
+    with Store.open(tmp_path / "s.duckdb", read_only=True) as store:
+        page = run_page(store, run.run_id)
+    assert page is not None
+    assert [(row["reason"], row["sessions"], row["text"]) for row in page["reasons"]] == [
+        ("look_up(id): expected …, was …", 3, 'look_up(id): expected "A'),
+        ('missing: look_up{"id":"A3"}', 1, 'missing: look_up{"id":"A3"}'),
+    ]
 
 
 def test_inconclusive_sessions_are_grouped_by_what_is_missing(many: Store) -> None:
