@@ -426,6 +426,11 @@ def _asks_once(schema: dict[str, Any]) -> None:
     schema["not"] = {"required": ["user_inputs", "scenario"]}
 
 
+_ASKED = frozenset({"id", "user_inputs", "scenario", "agents_evaluated"})
+# The keys that a question may have without a value of their own in `reference_data`.
+_OF_QUESTIONS = (*_ASKED, "goal", "reference_tool_interactions")
+
+
 class GoldenQuestion(_Model):
     """One test case: the user's messages, and what is expected of the session that answers them.
 
@@ -536,6 +541,15 @@ class GoldenQuestion(_Model):
         keys = (*(self.reference_data.model_extra or ()), *(self.model_extra or ()))
         return tuple(key for key in keys if key != SESSION_INPUT)
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The keys of which `reference` returns a value."""
+        data = self.reference_data
+        keys = {key for key, value in data.__dict__.items() if value is not None}
+        keys.update(*(filter(None, (data.model_extra, data.custom, self.model_extra))))
+        keys.update(_OF_QUESTIONS)
+        return frozenset(key for key in keys if self.reference(key) is not None)
+
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data` or, of those of the question, of what it asks.
 
@@ -544,7 +558,7 @@ class GoldenQuestion(_Model):
         None if the question does not have it, if what may be true is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
         """
-        if key in ("id", "user_inputs", "scenario", "agents_evaluated"):
+        if key in _ASKED:
             return getattr(self, key) or None
         data = self.reference_data
         if key == "reference_tool_interactions" and data.reference_tool_alternatives:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, Step
+if TYPE_CHECKING:  # the options of commands have the name alone, and `--help` imports them
+    from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, Step
 
 
 class RequestedCalls(StrEnum):
@@ -32,6 +34,8 @@ def with_planned_calls(session: Session) -> Session:
 
 
 def _planned(call: RequestedCall) -> PlannedCall:
+    from spangrade.evaluator.session import PlannedCall
+
     return PlannedCall(
         position=0,
         turn=call.turn,
@@ -54,4 +58,6 @@ def _planned(call: RequestedCall) -> PlannedCall:
 
 
 def _step(call: RequestedCall) -> Step:
+    from spangrade.evaluator.session import Step
+
     return Step(0, call.turn, "tool", call.tool_name, call.start_ns, call.trace_id, call.span_id)

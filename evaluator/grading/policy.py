@@ -125,6 +125,9 @@ class MetricPlan:
     not_run: Mapping[str, str] = field(
         default_factory=dict
     )  # installed metrics beside these, by what they need
+    _of_given: dict[frozenset[str], Sequence[Metric]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @classmethod
     def of(
@@ -194,19 +197,20 @@ class MetricPlan:
             if self.without_dataset:
                 return alone
             return [m for m in alone if m.threshold is not None or m.name in REPORTED]
-        requested = [
-            m for m in self.requested if not m.where_given or question.reference(m.needs or "") is not None
-        ]
-        requested_gates = [m for m in requested if m.threshold is not None]
-        replaced = {m.needs for m in requested_gates if excluded(m, session, question) is None}
-        gates = [
-            gate
-            for gate in self.gates
-            if gate.name == CONVERSATION
-            or (gate.needs not in replaced and question.reference(gate.needs or "") is not None)
-        ]
-        reported = [m for m in self.reported if m.needs is None or question.reference(m.needs) is not None]
-        return (*gates, *requested, *reported)
+        given = question.given
+        chosen = self._of_given.get(given)
+        if chosen is None:
+            requested = [m for m in self.requested if not m.where_given or m.needs in given]
+            gates = [m for m in requested if m.threshold is not None]
+            read = given - {m.needs for m in gates if excluded(m, session, question) is None}
+            chosen = (
+                *(m for m in self.gates if m.name == CONVERSATION or m.needs in read),
+                *requested,
+                *(m for m in self.reported if m.needs is None or m.needs in given),
+            )
+            if not any(m.agents for m in gates):  # else it depends on the session
+                self._of_given[given] = chosen
+        return chosen
 
     def unread_references(self, question: GoldenQuestion) -> Mapping[str, str]:
         """Return the keys that look like references and that no metric reads, each with advice."""

@@ -144,7 +144,9 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
     compared = pairings_of(session, question)
     actual = _counted(compared.calls, tools, _ignores_failed(question))
     of_these = {call.position for call in actual}
-    met, perhaps_met = (met_calls(session, question, at_best=at_best) & of_these for at_best in (False, True))
+    met = met_calls(session, question) & of_these
+    all_met = compared.pairing(compared.best_met).equal
+    perhaps_met = met if all_met else met_calls(session, question, at_best=True) & of_these
     certain = [call for call in actual if call.position not in perhaps_met]
     if len(perhaps_met) > len(met):
         names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
