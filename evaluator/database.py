@@ -43,7 +43,7 @@ from spangrade.evaluator.maintenance.delete import Deleted
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores, save_external_scores
 from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report, reports_named
-from spangrade.evaluator.review.scores.review import ToReview, review_order
+from spangrade.evaluator.review.scores.queue import ToReview, queued
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.fields import FieldError
@@ -937,24 +937,28 @@ class Database:
         metric: str | None = None,
         seed: int = 0,
         limit: int | None = None,
-        at_random: bool = False,
+        queue: str = "suggested",
         by: str | None = None,
         origin: str = "production",
     ) -> list[ToReview]:
         """Return sessions without a label, or without one on what a `metric` measures, for people to review.
 
-        With `by` they are those that this person has not labelled, whoever else did, as in the queues of the
-        pages; one `seed` gives one order there and here.
-        First come those on which the gates of their verdict disagree, then those with a score near its
-        threshold, then others in an order that `seed` shuffles. With `at_random` that is the order of all, so
-        that the labels are those of a random share. They are of an `origin` as `list_sessions` takes it.
+        With `by` they are those that this person has not labelled, whoever else did; the pages have the same
+        queues in the same order. `queue` is `suggested`: first those on which the gates of their verdict
+        disagree, then those with a value near its threshold, the nearest first, then others in an order that
+        `seed` shuffles; `failed`; `disputed` by a label of `by`; `sampled`: all in the shuffled order, so
+        that the labels are those of a random share; or `unlabelled`: the newest first. They are of an
+        `origin` as `list_sessions` takes it.
+
+        Raises InputError for another queue or origin.
         """
         from spangrade.evaluator.metrics.external import LABEL
         from spangrade.evaluator.review.scores.given import score_name
 
         name = LABEL if metric is None else score_name(metric)
         with self.stored.reading() as store:
-            return review_order(store, name, seed, by=by, at_random=at_random, origin=origin)[:limit]
+            found = queued(store, queue, by, name=name, seed=str(seed), origin=origin, limit=limit)
+        return [one.review for one in found.waiting]
 
     def judge_agreement(self, metric: str, *, threshold: float | None = None) -> Agreement:
         """Return how far the verdicts of a metric agree with the labels that people gave for it.

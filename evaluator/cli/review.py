@@ -16,6 +16,7 @@ from rich.text import Text
 
 from spangrade.evaluator.cli.options import PRODUCTION, Db, LakeCatalog, Origin
 from spangrade.evaluator.cli.output import console, database_or_lake, note_origins
+from spangrade.evaluator.review.scores.queues import Queue
 
 if TYPE_CHECKING:
     from spangrade import Database
@@ -36,10 +37,14 @@ def review(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Shuffles the sessions that are taken at random.")
     ] = 0,
-    random: Annotated[
-        bool,
-        typer.Option("--random", help="Take all sessions at random, as `spangrade judge agreement` needs."),
-    ] = False,
+    queue: Annotated[
+        Queue,
+        typer.Option(
+            help="Which sessions: suggested (gates disagree, then near a threshold, then others at random), "
+            "failed, disputed by your labels, sampled (at random, as `spangrade judge agreement` needs), or "
+            "all unlabelled."
+        ),
+    ] = Queue.SUGGESTED,
     origin: Origin = PRODUCTION,
     golden: Annotated[
         Path | None,
@@ -50,17 +55,15 @@ def review(
 ) -> None:
     """Walk through sessions that you did not label. Keys: p pass, f fail, s skip, b back, q quit.
 
-    First come those on which gates disagree, then those near a threshold, then others at random. Each label
-    is stored at once. With --golden, the questions with "reviewed": false are walked through.
+    They are those of a queue, in the order in which the pages of `spangrade view` have it. Each label is
+    stored at once. With --golden, the questions with "reviewed": false are walked through.
     """
     if golden is not None:
         with _keys() as next_key:
             _review_questions(golden, next_key, by, limit)
         return
     with database_or_lake(db, lake) as opened:
-        sessions = opened.to_review(
-            metric=metric, seed=seed, limit=limit, at_random=random, by=by, origin=origin
-        )
+        sessions = opened.to_review(metric=metric, seed=seed, limit=limit, queue=queue, by=by, origin=origin)
         note_origins(opened, origin)
         with _keys() as next_key:
             labelled = _walk(opened, sessions, next_key, by, metric)
@@ -128,7 +131,7 @@ def _show(opened: Database, one: ToReview, place: str) -> None:
     from spangrade.evaluator.reports.tables import cell
 
     out = console()
-    out.print(Rule(Text(f"{place}: {one.reason}")))
+    out.print(Rule(Text(f"{place}: {one.reason}" if one.reason else place)))
     if one.details:
         out.print(cell(one.details))
     session = opened.session(one.session_id)

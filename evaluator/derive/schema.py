@@ -232,6 +232,23 @@ class ShownVerdict(NamedTuple):
     arrived_since: Annotated[bool, Column("whether spans or logs of it arrived after that verdict")]
 
 
+class RunCell(NamedTuple):
+    """Every verdict of every run: a row per session, and one per golden question that no session answers."""
+
+    run_id: Annotated[str, Column("the run")]
+    run: Annotated[str, Column("its name, else the beginning of its id")]
+    session_id: Annotated[str | None, Column("the session; unknown where none answers the question")]
+    question_id: Annotated[str | None, Column("id of the golden question")]
+    cell: Annotated[str, Column("what two runs have in common: the question, else the session")]
+    verdict: Annotated[str, Column("`passed`, `failed`, `inconclusive`, `broken` or `unmatched`")]
+    reason: Annotated[str, Column("what decided the verdict")]
+    graded_at: Annotated[int, Column("when it was graded, UTC", "ns")]
+    place: Annotated[
+        int | None, Column("1: the session shows it, 2: the latest of the other kind; unknown: an older one")
+    ]
+    records: Annotated[int | None, Column("how many spans and logs the session had then")]
+
+
 class LatestGrade(NamedTuple):
     """The latest verdict on each session of each kind: at most two rows per session."""
 
@@ -266,6 +283,21 @@ class ArrivedSince(NamedTuple):
     run_id: Annotated[str, Column("the run that graded it before")]
 
 
+class Review(NamedTuple):
+    """The sessions of which a label teaches the most: one row per session, reason and reviewer."""
+
+    reason: Annotated[
+        str,
+        Column(
+            "its verdict `failed` (or broke), gates are in `disagreement`, a value is `near a threshold`, or "
+            "a label `disputed` one"
+        ),
+    ]
+    reviewer: Annotated[str | None, Column("who labelled otherwise; unknown for the other reasons")]
+    details: Annotated[str, Column("the reason of the verdict, the gates, or the labels")]
+    distance: Annotated[float | None, Column("of the nearest value from its threshold, as a share of it")]
+
+
 class DocumentedColumn(NamedTuple):
     """A view's column, for people: its DuckDB type, the unit of its values ("" without) and what it means."""
 
@@ -288,7 +320,9 @@ def documented_views() -> list[DocumentedView]:
     others = (
         table("state_variables", StateVariable, (_SESSION_ID,)),
         table("question_metadata", QuestionMetadata, ()),
+        table("run_cells", RunCell, ()),
         table("grades", LatestGrade, (_SESSION_ID,)),
+        table("review_queue", Review, (_SESSION_ID,)),
         table("latest_scores", LatestScore, (_SESSION_ID,)),
         table("arrived_since", ArrivedSince, ())._replace(
             keys=(), columns=(*table("", ArrivedSince, ()).columns, _SESSION_ID)

@@ -13,13 +13,16 @@ _NEWEST = "ORDER BY graded_at DESC, run_id LIMIT 1"
 _RUNS = statement("runs", "spangrade.evaluator.grading")
 
 
-def list_runs(store: Store, *, limit: int | None = None, watched: bool | None = False) -> Rows:
+def list_runs(
+    store: Store, *, limit: int | None = None, offset: int = 0, watched: bool | None = False
+) -> Rows:
     """Return a row per run, the newest first, with the number of its sessions of each verdict.
 
     They are the runs of people, with `watched` the rolling ones of `watch`; None is all.
     """
     query = _RUNS.format(chosen="true" if watched is None else f"(day IS NOT NULL) = {watched}")
-    return Rows.of(store.connection.sql(query if limit is None else f"{query} LIMIT {limit:d}"))
+    part = "" if limit is None else f" LIMIT {limit:d} OFFSET {offset:d}"
+    return Rows.of(store.connection.sql(query + part))
 
 
 def newest_of_name(store: Store, name: str) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.metrics.stored_values import stored_span_ids, stored_thresholds
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
@@ -14,21 +16,22 @@ FAILED = (str(Verdict.FAILED), str(Verdict.BROKEN))
 
 
 class StoredScore(NamedTuple):
-    """One metric's outcome, as the table `scores` has it."""
+    """One metric's outcome, as the table `scores` has it, with the ids of the spans that are its evidence."""
 
     metric: str
     value: float | None
     passed: bool | None
     outcome: str
     reason: str | None
+    evidence: tuple[str, ...] = ()
 
 
 class StoredGrade(NamedTuple):
     """A verdict on a session, and the run that gave it; `run` is the name of that, if it has one.
 
-    `graded_at` is in UTC; with `arrived_since` more of the session arrived after it was graded. `scores` are
-    in the order in which the metrics ran. `policy` is the latest verdict by gates alone, where this one is by
-    a golden question.
+    `graded_at` is in UTC; with `arrived_since` more of the session arrived after it was graded. `thresholds`
+    are those of the gates of the run, None if they were not stored. `scores` are in the order in which the
+    metrics ran. `policy` is the latest verdict by gates alone, where this one is by a golden question.
     """
 
     run_id: str
@@ -38,8 +41,9 @@ class StoredGrade(NamedTuple):
     question_id: str | None
     verdict: str
     reason: str
-    arrived_since: bool
-    scores: tuple[StoredScore, ...]
+    arrived_since: bool = False
+    thresholds: Mapping[str, str] | None = None
+    scores: tuple[StoredScore, ...] = ()
     policy: StoredGrade | None = None
 
     @property
@@ -59,24 +63,44 @@ class StoredGrade(NamedTuple):
 
 def latest_grade(store: Store, session_id: str) -> StoredGrade | None:
     """Return the grade that a session shows; None if no run graded it."""
-    query = with_views(statement("session_grades", "spangrade.evaluator.grading"))
-    grades = [
-        StoredGrade._make((*row, _scores(store, row[0], session_id), None))
-        for row in store.query(query, {"session_id": session_id})
-    ]
-    return grades[0]._replace(policy=grades[1] if grades[1:] else None) if grades else None
+    return grades_of(store, [session_id]).get(session_id)
 
 
-def _scores(store: Store, run_id: str, session_id: str) -> tuple[StoredScore, ...]:
-    rows = store.query(
-        "SELECT metric, value, passed, outcome, reason FROM scores "
-        "WHERE run_id = $run_id AND session_id = $session_id ORDER BY rowid",
-        {"run_id": run_id, "session_id": session_id},
-    )
-    return tuple(StoredScore(*score) for score in rows)
+def grades_of(
+    store: Store, session_ids: Sequence[str], run_id: str | None = None
+) -> Mapping[str, StoredGrade]:
+    """Return the grades of a run on sessions or, without one, those that the sessions show, by id."""
+    found: dict[str, list[StoredGrade]] = {}
+    for session_id, *values, thresholds in store.query(
+        with_views(_sql("session_grades")), {"sessions": session_ids, "run_id": run_id}
+    ):
+        known = None if thresholds is None else stored_thresholds(thresholds)
+        found.setdefault(session_id, []).append(StoredGrade._make((*values, known, (), None)))
+    of_runs: dict[str, list[str]] = {}
+    for session_id, grades in found.items():
+        for grade in grades:
+            of_runs.setdefault(grade.run_id, []).append(session_id)
+    scores: dict[tuple[str, str], list[StoredScore]] = {}
+    for of_run, ids in of_runs.items():
+        for session_id, *score, evidence in store.query(
+            _sql("session_scores"), {"run_id": of_run, "sessions": ids}
+        ):
+            made = StoredScore._make((*score, stored_span_ids(evidence)))
+            scores.setdefault((of_run, session_id), []).append(made)
+    shown = {}
+    for session_id, grades in found.items():
+        first, *others = (
+            one._replace(scores=tuple(scores.get((one.run_id, session_id), ()))) for one in grades
+        )
+        shown[session_id] = first._replace(policy=others[0] if others else None)
+    return shown
 
 
 def failed_sessions(store: Store) -> set[str]:
     """Return the sessions whose verdict is failed or broken."""
     query = with_views(f"SELECT session_id FROM {{grades}} WHERE shown AND verdict IN {FAILED}")  # noqa: S608 (ours)
     return {session_id for (session_id,) in store.query(query)}
+
+
+def _sql(name: str) -> str:
+    return statement(name, "spangrade.evaluator.grading")

@@ -6,11 +6,11 @@ FROM (
     SELECT
         run_id, session_id,
         CASE
-            WHEN row_number() OVER (PARTITION BY session_id, question_id IS NULL ORDER BY coalesce(verdicts.given_at, runs.graded_at) DESC, run_id) > 1 THEN NULL
+            WHEN row_number() OVER (PARTITION BY session_id, question_id IS NULL ORDER BY graded_at DESC, run_id) > 1 THEN NULL
             WHEN question_id IS NULL AND count(question_id) OVER (PARTITION BY session_id) > 0 THEN 2
             ELSE 1
         END AS place
-    FROM verdicts JOIN runs USING (run_id)
+    FROM {run_cells}
     WHERE (place IS NOT NULL OR run_id IN (SELECT unnest($runs)))
         AND session_id IN (SELECT session_id FROM verdicts WHERE run_id IN (SELECT unnest($runs)))
 ) AS placed

@@ -9,7 +9,7 @@ from functools import cache
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
-VIEWS = ("grades", "latest_scores", "arrived_since")
+VIEWS = ("run_cells", "grades", "latest_scores", "arrived_since", "review_queue")
 _NAMED = re.compile(rf"{{({'|'.join(VIEWS)})}}")
 
 
@@ -23,14 +23,13 @@ def with_views(text: str) -> str:
 
 
 def view_query(name: str) -> str:
-    """Return the query of a view."""
-    return statement(name, "spangrade.evaluator.results")
+    """Return the query of a view; what it reads of others is in it."""
+    return with_views(statement(name, "spangrade.evaluator.results"))
 
 
 def sessions_query(columns: str, chosen: str = "") -> str:
     """Return the query of sessions with their verdicts: their columns, and what chooses them."""
-    query = view_query("sessions").replace("{columns}", columns).replace("{chosen}", chosen)
-    return with_views(query)
+    return view_query("sessions").replace("{columns}", columns).replace("{chosen}", chosen)
 
 
 def place_verdicts(store: Store, run_ids: Sequence[str]) -> None:

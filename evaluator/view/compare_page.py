@@ -93,7 +93,7 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """
     given = {side: texts.get(side, "").strip() for side in _SIDES}
     values: dict[str, Any] = {
-        "runs": rows_of(store, "runs_to_compare", limit=RUNS),
+        "runs": rows_of(store, "runs_to_compare", run=None, limit=RUNS),
         "given": given,
         "comparison": None,
     }

@@ -1,9 +1,9 @@
 -- The scores of some rows of a grid, in a run and in its baseline: the mean of the sessions of a question, how many of
 -- them met the gate, and the gravest outcome of those that have no value.
 WITH wanted AS (
-    SELECT run_id, session_id, coalesce(question_id, session_id) AS key
-    FROM verdicts
-    WHERE run_id IN ($run, $base) AND coalesce(question_id, session_id) IN (SELECT unnest($keys::VARCHAR[]))
+    SELECT run_id, session_id, cell AS key
+    FROM {run_cells}
+    WHERE run_id IN ($run, $base) AND cell IN (SELECT unnest($keys::VARCHAR[]))
 )
 SELECT
     key,

@@ -74,7 +74,7 @@ def grid_page(store: Store, run_id: str, texts: Mapping[str, str], limit: int = 
     Raises InputError if there is no such baseline, and for a filter that cannot be used.
     """
     given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
-    runs = rows_of(store, "grid_baseline", run=run_id, limit=RUNS)
+    runs = rows_of(store, "runs_to_compare", run=run_id, limit=RUNS)
     about = only_run(rows_of(store, "run", run=run_id), run_id)
     same = [one["run_id"] for one in runs if one["dataset"] == about["dataset"]]
     before = [one["run_id"] for one in runs if one["graded_at"] < about["graded_at"]]

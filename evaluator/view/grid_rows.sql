@@ -2,36 +2,33 @@
 -- A session that answers no question is a row of its own; `key` is what both runs have in common. `change` is the
 -- difference in the share that passed, `worst` the largest worsening of a metric with a direction, from 0 to 2, as a
 -- share of the larger of both means. The baseline may be no run: its columns are NULL then.
-WITH mine AS (
+WITH of_runs AS (
     SELECT
-        coalesce(question_id, session_id) AS key,
+        run_id,
+        cell AS key,
         any_value(question_id) AS question_id,
         count(session_id) AS sessions,
         count(*) FILTER (verdict = 'passed') AS passed,
         arg_min(verdict, list_position($gravest_first, verdict)) AS verdict,
         arg_min(reason, list_position($gravest_first, verdict)) AS reason,
-        arg_min(session_id, (list_position($gravest_first, verdict), session_id)) AS session_id
-    FROM verdicts
-    WHERE run_id = $run
-    GROUP BY key
-),
-theirs AS (
-    SELECT
-        coalesce(question_id, session_id) AS key,
-        count(session_id) AS base_sessions,
-        count(*) FILTER (verdict = 'passed') AS base_passed,
-        arg_min(verdict, list_position($gravest_first, verdict)) AS base_verdict,
+        arg_min(session_id, (list_position($gravest_first, verdict), session_id)) AS session_id,
         -- beside a session that failed stands one that passed
-        arg_max(session_id, (list_position($gravest_first, verdict), session_id)) AS base_session_id
-    FROM verdicts
+        arg_max(session_id, (list_position($gravest_first, verdict), session_id)) AS best_session_id
+    FROM {run_cells}
+    WHERE run_id IN ($run, $base)
+    GROUP BY run_id, key
+),
+mine AS (SELECT * EXCLUDE (run_id, best_session_id) FROM of_runs WHERE run_id = $run),
+theirs AS (
+    SELECT key, sessions AS base_sessions, passed AS base_passed, verdict AS base_verdict, best_session_id AS base_session_id
+    FROM of_runs
     WHERE run_id = $base
-    GROUP BY key
 ),
 -- Rows are grouped by numbers, not by keys, and both runs at once: that takes half of the time.
 numbered AS (SELECT key, row_number() OVER () AS number FROM mine),
 placed AS (
     SELECT run_id, session_id, number
-    FROM verdicts JOIN numbered ON key = coalesce(question_id, session_id)
+    FROM {run_cells} JOIN numbered ON key = cell
     WHERE run_id IN ($run, $base)
 ),
 measured AS (

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.metrics.stored_values import only_run, stored_thresholds
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
@@ -34,7 +35,7 @@ _REASONS = 10_000  # different ones, of which those alike are one group
 
 def runs_page(store: Store, page: int, *, watched: bool = False) -> dict[str, Any]:
     """Return the values of `runs.html`: a page, from 1, of the runs, or of the rolling ones of `watch`."""
-    runs = rows_of(store, "runs", limit=RUNS + 1, offset=(page - 1) * RUNS, watched=watched)
+    runs = list_runs(store, limit=RUNS + 1, offset=(page - 1) * RUNS, watched=watched).rows()
     for run in runs:
         run["rate"] = _pass_rate(run["passed"], run["sessions"] - run["unmatched"])
     return {"runs": runs[:RUNS], "page": page, "more": len(runs) > RUNS, "watched": watched}

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.sync.recorded import Row
+from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.external import ExternalScore
@@ -17,8 +18,6 @@ from spangrade.evaluator.view.conversation import ShownConversation, conversatio
 from spangrade.evaluator.view.images import Image, first_shown, images_of, may_have_images
 from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.view.session_source import (
-    GradeOfRun,
-    ScoreOfMetric,
     SessionSource,
     VerdictOfRun,
     json_record,
@@ -92,7 +91,7 @@ class SessionPage(NamedTuple):
     """
 
     session: Session
-    grade: GradeOfRun | None
+    grade: StoredGrade | None
     outcomes: tuple[ShownOutcome, ...]
     findings: tuple[Finding, ...] | None
     conversation: ShownConversation
@@ -157,7 +156,7 @@ def _tables(session: Session, names: Iterable[tuple[str, int]], limits: TextLimi
             yield table
 
 
-def outcomes(grade: GradeOfRun | None) -> tuple[ShownOutcome, ...]:
+def outcomes(grade: StoredGrade | None) -> tuple[ShownOutcome, ...]:
     """Return the outcomes of a session's metrics, the gravest first, what is only reported last."""
     if grade is None:
         return ()
@@ -165,7 +164,7 @@ def outcomes(grade: GradeOfRun | None) -> tuple[ShownOutcome, ...]:
     return tuple(sorted(made, key=lambda one: (not one.is_gate, _GRAVEST_FIRST.index(one.state))))
 
 
-def _outcome(score: ScoreOfMetric, grade: GradeOfRun) -> ShownOutcome:
+def _outcome(score: StoredScore, grade: StoredGrade) -> ShownOutcome:
     thresholds = grade.thresholds
     state: State = "measured"
     if score.passed is not None:

@@ -21,22 +21,20 @@ from spangrade.evaluator.derive.sync.recorded import (
     spans_of,
     stored_rows,
 )
+from spangrade.evaluator.grading.stored_grades import StoredGrade, grades_of
 from spangrade.evaluator.grading.stored_questions import stored_questions_of
 from spangrade.evaluator.maintenance.lint import Finding, findings_of
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
-from spangrade.evaluator.metrics.stored_values import stored_span_ids, stored_thresholds
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.queries import page_query
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.sql import statement
 
 # Spans and logs from which on a page opens without its spans: reading 20,000 with their attributes takes 1 s.
 LARGE = 2_000
 MAX_RUNS = 20  # that graded a session: the latest are listed
 
-_PACKAGE = "spangrade.evaluator.view"
 _start = attrgetter("start_ns")
 
 
@@ -66,41 +64,11 @@ class StateChange(NamedTuple):
     span_id: str | None = None
 
 
-class ScoreOfMetric(NamedTuple):
-    """The outcome of one metric, with the ids of the spans that are its evidence."""
-
-    metric: str
-    value: float | None
-    passed: bool | None
-    outcome: str
-    reason: str | None
-    evidence: tuple[str, ...] = ()
-
-
-class GradeOfRun(NamedTuple):
-    """What a run found of a session; `name` is the run's, if it has one.
-
-    With `arrived_since` more of the session arrived after it was graded. `thresholds` are those of its gates,
-    None if they were not stored.
-    """
-
-    run_id: str
-    name: str | None
-    graded_at: datetime
-    dataset: str
-    question_id: str | None
-    verdict: str
-    reason: str
-    arrived_since: bool = False
-    scores: tuple[ScoreOfMetric, ...] = ()
-    thresholds: Mapping[str, str] | None = None
-
-
 class VerdictOfRun(NamedTuple):
-    """The verdict of one of the runs that graded a session; `name` is the run's, if it has one."""
+    """The verdict of one of the runs that graded a session; `run` is its name, else how its id begins."""
 
     run_id: str
-    name: str | None
+    run: str
     graded_at: datetime
     verdict: str
 
@@ -117,7 +85,7 @@ class SessionSource(NamedTuple):
     spans: tuple[SpanRow, ...] = ()
     span_count: int = 0
     state_changes: tuple[StateChange, ...] | None = ()
-    grade: GradeOfRun | None = None
+    grade: StoredGrade | None = None
     question: GoldenQuestion | None = None
     findings: tuple[Finding, ...] | None = ()
     given: tuple[ExternalScore, ...] = ()
@@ -162,7 +130,7 @@ def session_sources(
     }
     recorded = _recorded(store, read, with_state, on_span)
     findings = findings_of(store, [sessions[one] for one in read])
-    grades = _grades(store, session_ids, run_id)
+    grades = grades_of(store, session_ids, run_id)
     questions = _questions(store, grades.values())
     given, verdicts = external_scores(store, session_ids), _verdicts(store, session_ids)
     sources = {}
@@ -213,7 +181,7 @@ def _no_session(store: Store, session_id: str) -> InputError:
 
 def spans_of_session(store: Store, session_id: str) -> tuple[SpanRow, ...]:
     """Return the spans of a session in the order in which they started, each once."""
-    rows = store.query(statement("session_spans", _PACKAGE), {"session_id": session_id})
+    rows = store.query(page_query("session_spans"), {"session_id": session_id})
     spans = (SpanRow(*row) for row in rows)
     return tuple({(span.trace_id, span.span_id): span for span in spans}.values())
 
@@ -230,26 +198,9 @@ def span_records(store: Store, session_id: str) -> Iterator[dict[str, Any]]:
         yield from map(json_record, rows)
 
 
-def _grades(store: Store, session_ids: Sequence[str], run_id: str | None) -> Mapping[str, GradeOfRun]:
-    """Return what a run found of sessions, without one the latest of each, by id."""
-    grades: dict[str, GradeOfRun] = {}
-    for session_id, *grade, thresholds in store.query(
-        page_query("session_grades"), {"sessions": session_ids, "run_id": run_id}
-    ):
-        known = None if thresholds is None else stored_thresholds(thresholds)
-        grades[session_id] = GradeOfRun._make((*grade, (), known))
-    scores: dict[str, list[ScoreOfMetric]] = {session_id: [] for session_id in grades}
-    for found_run in {grade.run_id for grade in grades.values()}:
-        of_run = [session_id for session_id, grade in grades.items() if grade.run_id == found_run]
-        for session_id, *score, evidence in store.query(
-            statement("session_scores", _PACKAGE), {"run_id": found_run, "sessions": of_run}
-        ):
-            ids = stored_span_ids(evidence)
-            scores[session_id].append(ScoreOfMetric._make((*score, ids)))
-    return {one: grade._replace(scores=tuple(scores[one])) for one, grade in grades.items()}
-
-
-def _questions(store: Store, grades: Iterable[GradeOfRun]) -> Mapping[tuple[str, str | None], GoldenQuestion]:
+def _questions(
+    store: Store, grades: Iterable[StoredGrade]
+) -> Mapping[tuple[str, str | None], GoldenQuestion]:
     """Return the questions of grades, as their runs had them, by run and id."""
     of_runs: dict[str, list[str]] = {}
     for grade in grades:
@@ -265,9 +216,7 @@ def _questions(store: Store, grades: Iterable[GradeOfRun]) -> Mapping[tuple[str,
 def _verdicts(store: Store, session_ids: Sequence[str]) -> Mapping[str, Sequence[VerdictOfRun]]:
     """Return the verdicts of the latest runs on sessions, by id."""
     verdicts: dict[str, list[VerdictOfRun]] = {}
-    for session_id, *verdict in store.query(
-        statement("session_verdicts", _PACKAGE), {"sessions": session_ids}
-    ):
+    for session_id, *verdict in store.query(page_query("session_verdicts"), {"sessions": session_ids}):
         verdicts.setdefault(session_id, []).append(VerdictOfRun(*verdict))
     return {session_id: each[:MAX_RUNS] for session_id, each in verdicts.items()}
 

@@ -1,5 +1,5 @@
 -- The runs that graded each of some sessions, the latest first.
-SELECT session_id, run_id, runs.name, coalesce(given_at, graded_at) AS given, verdict
-FROM verdicts JOIN runs USING (run_id)
+SELECT session_id, run_id, run, graded_at, verdict
+FROM {run_cells}
 WHERE session_id IN (SELECT unnest($sessions::VARCHAR[]))
-ORDER BY given DESC, run_id
+ORDER BY graded_at DESC, run_id

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from many_sessions import write_large_runs, write_sessions
 from serving import serving
 
+from spangrade.evaluator.review.scores.queues import Queue
 from spangrade.evaluator.view.grid_page import MAX_SESSIONS
 from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.evaluator.view.review_page import QUEUES
 
 PATHS = (
     *("/", "/?sort=cost", "/?verdict=failed", "/?verdict=passed", "/?verdict=not+graded", "/?agent=refunds"),
@@ -34,7 +34,7 @@ PATHS = (
         "/run/large-2?against=large-1&text=12+days",
     ),
     *("/run/large-2/rows?against=large-1&skip=50000", "/run/large-2/summary", "/compare?a=large-1&b=large-2"),
-    *(f"/review{part}?queue={name}" for name in QUEUES for part in ("", "/next")),
+    *(f"/review{part}?queue={name}" for name in Queue for part in ("", "/next")),
 )
 
 

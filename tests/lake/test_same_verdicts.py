@@ -80,7 +80,7 @@ def test_what_people_say_of_a_session_of_a_lake_is_stored(
         given = [
             (one.name, one.value, one.source, one.author) for one in opened.external_scores("conversation-4")
         ]
-        reviewed = [one.session_id for one in opened.to_review(at_random=True)]
+        reviewed = [one.session_id for one in opened.to_review(queue="sampled")]
         spans = [reading.observation.span.span_id for reading in opened.why("conversation-4")]
         said.append((given, reviewed, spans))
     assert said[0] == said[1]

@@ -43,7 +43,7 @@ def sample_of_run(store: Store, run_id: str, expected: Expectations | None = Non
     """Return the sessions of a run; `expected` is that of the samples that it is compared with."""
     names = store.query("SELECT name FROM runs WHERE run_id = $run_id", {"run_id": run_id})
     (name,) = only_run(names, run_id)
-    chosen = statement("sessions_of_run", "spangrade.evaluator.statistics.comparison")
+    chosen = with_views(statement("sessions_of_run", "spangrade.evaluator.statistics.comparison"))
     return _sample(
         store,
         name or run_id[:8],

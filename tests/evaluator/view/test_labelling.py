@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pages import dangers, parsed
 from serving import Answer, Served, serving
 
 from spangrade import open as open_database
+from spangrade.evaluator.review.scores.queues import Queue
 from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.tracer.store import Store
 
@@ -265,7 +267,7 @@ def test_failed_and_disputed_sessions_have_queues(served: Served, db: Path) -> N
     open_database(db).label("conversation-3", "fail", by="ann")
     page = served.get("/review?queue=disputed").text
     assert re.findall(r'<tr data-session="([^"]+)"', page) == ["conversation-2"]
-    assert "you labelled label pass" in page
+    assert "labelled label pass" in page
 
 
 def test_undo_leads_to_the_session_whose_label_is_taken_away_in_its_queue(served: Served, db: Path) -> None:
@@ -278,16 +280,37 @@ def test_undo_leads_to_the_session_whose_label_is_taken_away_in_its_queue(served
     assert send(served, "/undo", back="/session/conversation-4").headers["location"] == first
 
 
-def test_the_command_python_and_pages_have_one_queue(served: Served, db: Path) -> None:
+def test_the_command_python_pages_and_sql_have_one_queue(
+    served: Served, db: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = open_database(db)
     opened.label("conversation-2", "pass", by="bob")
     opened.label("conversation-3", "pass", by="ann")
     for seed in range(4):
         page = served.get(f"/review?queue=sampled&seed={seed}").text
         listed = re.findall(r'<tr data-session="([^"]+)"', page)
-        assert listed == [one.session_id for one in opened.to_review(seed=seed, at_random=True, by="ann")]
+        assert listed == [one.session_id for one in opened.to_review(seed=seed, queue="sampled", by="ann")]
         assert sorted(listed) == ["conversation-1", "conversation-2", "conversation-4"]
-    assert len({tuple(opened.to_review(seed=seed, at_random=True)) for seed in range(4)}) > 1
+    assert len({tuple(opened.to_review(seed=seed, queue="sampled")) for seed in range(4)}) > 1
+    opened.grade(gates=["tool_success_rate>=0.9", "token_usage<=300"])
+    for queue in Queue:
+        page = served.get(f"/review?queue={queue}&seed=2").text
+        listed = re.findall(r'<tr data-session="([^"]+)"', page)
+        monkeypatch.setattr("sys.stdin", io.StringIO("s" * 9))
+        done = spangrade("review", "--by", "ann", "--queue", queue, "--seed", "2", "--db", db)
+        walked = [line.split()[1] for line in done.out if line.startswith("session  ")]
+        found = [one.session_id for one in opened.to_review(queue=queue, seed=2, by="ann")]
+        assert (found, walked) == (listed, listed), queue
+        assert bool(listed) is True
+    in_view = opened.sql("SELECT session_id, reason, reviewer, details FROM review_queue ORDER BY ALL").rows()
+    assert [tuple(row.values()) for row in in_view] == [
+        ("conversation-2", "disagreement", None, "tool_success_rate 0.5 failed, token_usage 285 passed"),
+        ("conversation-2", "disputed", "bob", "labelled label pass"),
+        ("conversation-2", "failed", None, "tool_success_rate: 0.5, expected >= 0.9: failed: look_up_order"),
+        ("conversation-2", "near a threshold", None, "token_usage 285 passed"),
+        ("conversation-3", "disputed", "ann", "labelled label pass"),
+        ("conversation-3", "failed", None, in_view[-1]["details"]),
+    ]
 
 
 def test_a_queue_is_shared_out_among_reviewers(served: Served, db: Path) -> None:

@@ -153,7 +153,7 @@ def test_too_few_labels_and_unknown_metrics_are_one_line(db: public.Database, sp
     db.label("session-000", "pass", by="ann", metric="cost")
     done = spangrade("judge", "agreement", "--metric", "cost", "--db", db.path)
     assert (done.code, done.out, len(done.err)) == (4, [], 1)
-    assert "expected at least 20: spangrade review --metric cost --random --by USER" in done.err[0]
+    assert "expected at least 20: spangrade review --metric cost --queue sampled --by USER" in done.err[0]
     done = spangrade("judge", "agreement", "--metric", "nothing", "--db", db.path)
     assert (done.code, len(done.err)) == (2, 1)
     assert "no run measured nothing" in done.err[0]
@@ -178,7 +178,7 @@ def test_review_at_random_takes_no_notice_of_verdicts(db: public.Database) -> No
     contrary = public.Metric("contrary", lambda session: 0.79, threshold=0.8)
     db.grade(gates=[tone, contrary])
     assert {one.reason for one in db.to_review()[:5]} == {"disagreement"}
-    order = db.to_review(at_random=True)
+    order = db.to_review(queue="sampled")
     assert {one.reason for one in order} == {"random"}
     assert len({one.session_id for one in order}) == 100
 
