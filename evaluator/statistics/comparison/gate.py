@@ -242,8 +242,8 @@ def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
     reason = (
         f"{counted(len(broken), 'question')} broke{f' ({names}{more})' if broken else ''}, {len(fixed)} fixed"
     )
-    if missing := pairs.total - pairs.comparable:
-        reason += f", and of {counted(missing, 'more question')} it is not known"
+    if pairs.undecided:
+        reason += f", and of {counted(pairs.undecided, 'more question')} it is not known"
     best = _flipped_p(*pairs.filled(0.0, 1.0))
     if best is not None and best <= ERROR:
         return GateResult(gate.text, GateOutcome.FAILED, f"{reason}: a loss (p {best:.2g})")
@@ -252,7 +252,8 @@ def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
     more_broke = sum(map(_is_worse, *worst)) > sum(map(_is_worse, *reversed(worst)))
     if p_value is None and not more_broke:
         return GateResult(gate.text, GateOutcome.PASSED, reason)
-    shown = "" if best is None else f" (p {best:.2g})"
+    at_best = "" if pairs.comparable == pairs.total else " at best"
+    shown = "" if best is None else f" (p {best:.2g}{at_best})"
     return GateResult(gate.text, GateOutcome.UNSETTLED, f"{reason}: the test cannot tell{shown}")
 
 

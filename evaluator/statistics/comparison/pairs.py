@@ -69,11 +69,20 @@ class Pairs(NamedTuple):
 
     @property
     def flipped(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The pairs known in full whose mean is lower in the second sample (broken), and higher (fixed)."""
+        """The pairs that broke, and that were fixed, whatever the unknown shares are."""
+        lower = zip(self.keys, *self.filled(0.0, 1.0), strict=True) if self.is_paired else ()
+        higher = zip(self.keys, *self.filled(1.0, 0.0), strict=True) if self.is_paired else ()
+        broken = [key for key, a, b in lower if a != b and mean(b) < mean(a)]
+        return broken, [key for key, a, b in higher if a != b and mean(b) > mean(a)]
+
+    @property
+    def undecided(self) -> int:
+        """How many pairs are not known in full, without those that flipped all the same."""
         known = map(and_, self.of_first.are_known, self.of_second.are_known)
-        sides = zip(self.keys, known, self.of_first.values, self.of_second.values, strict=True)
-        differing = [(key, mean(a), mean(b)) for key, is_known, a, b in sides if is_known and a != b]
-        return [key for key, a, b in differing if b < a], [key for key, a, b in differing if b > a]
+        flipped = {*self.flipped[0], *self.flipped[1]}
+        return sum(
+            not is_known and key not in flipped for key, is_known in zip(self.keys, known, strict=True)
+        )
 
     def filled(self, in_first: float, in_second: float) -> tuple[list[Values], list[Values]]:
         """Return all questions, with one value in place of all that is unknown on each side."""

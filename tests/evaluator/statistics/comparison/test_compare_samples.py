@@ -12,6 +12,7 @@ from found_shifts import DEFECTS, METRICS, shares
 from spangrade.evaluator.reports.comparison import comparison_markdown, headlines
 from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare, difference_of
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
+from spangrade.evaluator.statistics.comparison.gate import judge, parse_gate
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
 
 SHARE = Measured(True, (0.0, 1.0), "share")
@@ -224,3 +225,20 @@ def test_metrics_that_nobody_asked_for_do_not_hide_that_questions_broke() -> Non
     assert headlines(comparison) == ["7 broke, 0 fixed: worse", "60 of 60 questions (100%) can be compared"]
     passed = next(change for change in comparison.metrics if change.metric == PASSED)
     assert (passed.corrected_p, passed.difference.high < 0) == (pytest.approx(0.0081, abs=1e-4), True)
+
+
+def test_a_question_that_broke_whatever_is_unknown_of_it_counts_in_the_gates_as_in_the_headline() -> None:
+    """All its sessions passed; then one of three failed, and another is inconclusive."""
+    before = [session(f"a{n}", "q", "passed") for n in range(2)]
+    verdicts = ("failed", "passed", "inconclusive")
+    after = [session(f"b{n}", "q", verdict) for n, verdict in enumerate(verdicts)]
+    comparison = compare(sample(*before), sample(*after))
+    results = [judge(parse_gate(text), comparison) for text in ("broken > 0", "worse")]
+    assert headlines(comparison)[0].startswith("1 broke, 0 fixed: ")
+    assert [(one.outcome, one.reason.partition(":")[0]) for one in results] == [
+        ("failed", "1 question broke"),
+        ("inconclusive", "1 question broke (q), 0 fixed"),
+    ]
+    back = compare(sample(*after), sample(*before))
+    assert headlines(back)[0].startswith("0 broke, 1 fixed: ")
+    assert judge(parse_gate("worse"), back).reason == "0 questions broke, 1 fixed"
