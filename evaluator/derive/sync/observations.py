@@ -16,7 +16,7 @@ from spangrade.tracer.store.arrow import bytes_of, joined
 
 # Of observations, and of rows of sessions, in memory: some 30,000 spans, and 20,000 sessions.
 _MOST_BYTES = 48_000_000
-_ORDERED = 16  # of the sessions in a batch, at most one in so many is in an earlier one: the rest are whole
+_ORDERED = 16  # of the sessions in a batch, at most 1 in 16 is in an earlier one: the rest are whole
 
 _Value = TypeVar("_Value")
 
