@@ -6,8 +6,9 @@ calls of a client that records no conversation id.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import Digests
@@ -22,26 +23,57 @@ def conversation_digests(inputs: Any, outputs: Any) -> Digests | None:
     count and, after the last text, the model's tool calls. Earlier tool calls and their results do not: some
     clients leave them out, others clear them later.
     """
-    request = _messages(inputs)
-    if not request:
+    return digests_of(placed(map(message_of, inputs if isinstance(inputs, list) else [inputs])), outputs)
+
+
+class Placed(NamedTuple):
+    """A request: the `whole` conversation, it up to the model's own last message, and what is `new` since."""
+
+    whole: _Conversation
+    history: _Conversation | None
+    new: list[Message]
+
+
+def placed(messages: Iterable[Message | None], before: Placed | None = None) -> Placed:
+    """Return a request by its messages, those that follow `before`."""
+    whole, history, new = (_Conversation(), None, []) if before is None else before
+    whole, new = whole.copy(), list(new)
+    counted = list(filter(_counts, messages))
+    last = max((i for i, message in enumerate(counted) if message.role == "assistant"), default=-1)
+    for i, message in enumerate(counted):
+        whole.add(message)
+        if i == last:
+            history, new = whole.copy(), []
+        else:
+            new.append(message)
+    return Placed(whole, history, new)
+
+
+def digests_of(request: Placed, outputs: Any) -> Digests | None:
+    """Return the digests of a conversation at a call; None if the request has no messages."""
+    whole, before, new = request
+    if before is None and not new:
         return None
-    last = max((i for i, message in enumerate(request) if message.role == "assistant"), default=-1)
-    conversation = _Conversation()
-    for message in request[: last + 1]:
-        conversation.add(message)
-    history = conversation.digest() if last >= 0 else None
-    new = request[last + 1 :]
+    history = None if before is None else before.digest()
     if answered := _answered_calls(new):
-        history = _digest_of(request, answered)
-    for message in new:
-        conversation.add(message)
-    with_request = conversation.digest(*(str(r.result) for message in new for r in message.tool_results))
-    response = [message for message in _messages(outputs) if message.role == "assistant"]
+        history = whole.with_ids(answered)
+    with_request = whole.digest(*(str(r.result) for message in new for r in message.tool_results))
+    read = map(message_of, outputs if isinstance(outputs, list) else [outputs])
+    response = [message for message in filter(_counts, read) if message.role == "assistant"]
+    called = [call.call_id for message in response for call in message.tool_calls if call.call_id]
+    conversation = whole.copy()
     for message in response:
         conversation.add(message)
-    called = [call.call_id for message in response for call in message.tool_calls if call.call_id]
-    with_call_ids = _digest_of(request, called) if called else None
-    return Digests(history, with_request, conversation.digest() if response else None, with_call_ids)
+    return Digests(
+        history,
+        with_request,
+        conversation.digest() if response else None,
+        whole.with_ids(called) if called else None,
+    )
+
+
+def _counts(message: Message | None) -> TypeGuard[Message]:
+    return message is not None and message.role != "system" and any(message[1:])
 
 
 def with_responses(digests: Digests | None, previous: str | None, response_id: str | None) -> Digests | None:
@@ -63,27 +95,16 @@ def _answered_calls(new: list[Message]) -> list[str]:
     return [result.call_id for m in new[asked:] for result in m.tool_results if result.call_id]
 
 
-def _digest_of(request: list[Message], call_ids: list[str]) -> str:
-    conversation = _Conversation()
-    for message in request:
-        conversation.add(message._replace(tool_calls=()))
-    return conversation.digest("ids", *sorted(call_ids))
-
-
-def _messages(messages: Any) -> list[Message]:
-    listed = messages if isinstance(messages, list) else [messages]
-    return [
-        message
-        for message in map(message_of, listed)
-        if message is not None and message.role != "system" and any(message[1:])
-    ]
-
-
 class _Conversation:
     def __init__(self) -> None:
         self._texts = blake2b(digest_size=16)
         self._role: str | None = None
         self._calls: list[str] = []
+
+    def copy(self) -> _Conversation:
+        copied = _Conversation.__new__(_Conversation)
+        copied._texts, copied._role, copied._calls = self._texts.copy(), self._role, self._calls.copy()
+        return copied
 
     def add(self, message: Message) -> None:
         if message.text and message.role != "tool":
@@ -96,7 +117,14 @@ class _Conversation:
         self._calls += [f"{call.name}\0{call.arguments or '{}'}" for call in message.tool_calls]
 
     def digest(self, *results: str) -> str:
+        return self._digest(*self._calls, *results)
+
+    def with_ids(self, call_ids: list[str]) -> str:
+        """Return the digest of the texts, and of the ids of the calls that follow them."""
+        return self._digest("ids", *sorted(call_ids))
+
+    def _digest(self, *steps: str) -> str:
         digest = self._texts.copy()
-        for step in (*self._calls, *results):
+        for step in steps:
             digest.update(f"\0\0{step}".encode("utf-8", "replace"))
         return digest.hexdigest()

@@ -204,19 +204,22 @@ def _runs_code(part: dict[str, Any]) -> bool:
     return any(tool in names for tool in _CODE_TOOLS)
 
 
-def read_exchange(inputs: Any, outputs: Any) -> MessageExchange:
+def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None) -> MessageExchange:
     """Return what is new in a model call, given its input messages and its output messages.
 
     A request repeats the whole history: only what follows the model's last own message is new, and the
     results that may be: parallel calls may be repeated one by one, each with its result after it. The user's
     message is the last of role user with a text of its own (several providers give tool results that role)
-    that no framework wrote.
+    that no framework wrote. `users` are the numbers of the user's own messages before each input message,
+    where they are known.
     """
     response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
-    return _exchange(inputs, response, calls)
+    return _exchange(inputs, response, calls, users)
 
 
-def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...]) -> MessageExchange:
+def _exchange(
+    inputs: Any, response: str | None, calls: tuple[MessageCall, ...], users: Sequence[int] | None
+) -> MessageExchange:
     user_input: str | None = None
     user_messages: int | None = None
     results: list[ToolResult] = []
@@ -238,9 +241,11 @@ def _exchange(inputs: Any, response: str | None, calls: tuple[MessageCall, ...])
             results[:0] = [r for r in message.tool_results if new or r.call_id]
         if message.role == "user" and message.text and not is_injected(message.text):
             user_input = message.text
+            earlier_ones = len(messages) - newer - 1
             user_messages = 1
-            if earlier_ones := messages[: -newer - 1]:
-                user_messages += sum(map(_is_of_user, earlier_ones))
+            user_messages += (
+                sum(map(is_of_user, messages[:earlier_ones])) if users is None else users[earlier_ones]
+            )
             break
         has_results = has_results or bool(message.tool_results)
     continues = has_results or (None if user_input is None else False)
@@ -283,7 +288,7 @@ def is_injected(said: str) -> bool:
     return said.startswith(_INJECTED) or ("</" in said and _BLOCK.fullmatch(said) is not None)
 
 
-def _is_of_user(message: Any) -> bool:
+def is_of_user(message: Any) -> bool:
     """Return whether a message, read or not, is the user's own text."""
     if isinstance(message, dict):
         role = text(message.get("role"))

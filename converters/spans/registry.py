@@ -14,7 +14,7 @@ from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of
-from spangrade.converters.spans.histories import forget_messages
+from spangrade.converters.spans.histories import forget_histories
 from spangrade.converters.spans.logs import with_logs
 from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.reading import Reading, observation_of
@@ -205,7 +205,7 @@ def readings(
             # A span that records a score and no step is understood.
             reading = reading._replace(evaluations=evaluations, not_understood=None)
         yield _with_sampling(reading, span.trace_state) if span.trace_state else reading
-    forget_messages()
+    forget_histories()
 
 
 def _completed(reading: Reading, span: Span, logs: Sequence[LogRecord]) -> Reading:

@@ -17,7 +17,7 @@ from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Dialect
 from spangrade.converters.spans.digests import conversation_digests, with_responses
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.histories import messages_in
+from spangrade.converters.spans.histories import History, history_of
 from spangrade.converters.spans.logs import CALL_IDS
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind
@@ -154,7 +154,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
     if span.status != "UNSET" or span.events or semconv.ERROR_TYPE in attributes:
         fields |= _failure(span, attributes, kind)
     if kind in _PROMPTED:
-        fields |= _exchange(span, attributes, kind, conversation_id, previous)
+        fields |= _exchange(attributes, kind, conversation_id, previous)
     if kind != "tool":
         fields |= _counts(span, attributes, fields)
     for field, name in _JSON_TEXTS:
@@ -206,7 +206,6 @@ def _content_of_only(messages: Any) -> str | None:
 
 
 def _exchange(
-    span: Span,
     attributes: Mapping[str, Any],
     kind: Kind,
     conversation_id: str | None,
@@ -216,18 +215,19 @@ def _exchange(
 
     `previous` is the id of the response that it continues, in an API that keeps the conversation.
     """
-    inputs, outputs = _messages(attributes, conversation_id or span.trace_id)
+    history, inputs, outputs = _messages(attributes, conversation_id)
     fields: dict[str, Any] = {
         "tool_declarations": declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)),
         "system_instructions": instructions(attributes.get(semconv.SYSTEM_INSTRUCTIONS), inputs),
     }
     if inputs is not None or outputs is not None:
-        fields |= read_exchange(inputs, outputs)._asdict()
+        fields |= read_exchange(inputs, outputs, None if history is None else history.users)._asdict()
         # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
         fields["code_executions"] = code_executions(outputs) or None
     if conversation_id is None and (kind == "llm" or previous):
         response_id = text(attributes.get(semconv.RESPONSE_ID)) if kind == "llm" else None
-        fields["digests"] = with_responses(conversation_digests(inputs, outputs), previous, response_id)
+        digests = conversation_digests(inputs, outputs) if history is None else history.digests(outputs)
+        fields["digests"] = with_responses(digests, previous, response_id)
     return fields
 
 
@@ -356,16 +356,18 @@ def _is_cut_off(span: Span, attributes: Mapping[str, Any]) -> bool:
     )
 
 
-def _messages(attributes: Mapping[str, Any], conversation: str) -> tuple[Any, Any]:
-    """Return the input messages, which may be read already, and the output messages; None for none."""
+def _messages(attributes: Mapping[str, Any], conversation_id: str | None) -> tuple[History | None, Any, Any]:
+    """Return the request as a history, if it is one, its messages and those of the output; None for none."""
     inputs, outputs = _first(attributes, _INPUTS), parse_json(_first(attributes, _OUTPUTS))
+    history = None
     if isinstance(inputs, str):
-        inputs = messages_in(inputs, conversation) or parse_json(inputs)
+        history = history_of(inputs, conversation_id)
+        inputs = parse_json(inputs) if history is None else history.messages
     if isinstance(inputs, str):
         inputs = [{"role": "user", "content": inputs}]
     if isinstance(outputs, str):
         outputs = [{"role": "assistant", "content": outputs}]
-    return inputs, outputs
+    return history, inputs, outputs
 
 
 DIALECT = Dialect(
