@@ -58,7 +58,7 @@ def json_text(value: Any) -> str | None:
 
     Integers beyond 64 bits, of which `orjson` makes floats, become texts.
     """
-    if value is None or (isinstance(value, str) and is_removed(value)):
+    if value is None or (isinstance(value, str) and value[:1] in _FIRST and is_removed(value)):
         return None
     written = canonical(parse_json(value))
     return canonical(parse_json(value, parse_exact)) if "e+" in written else written  # 1e+25
@@ -73,7 +73,9 @@ def is_removed(value: str) -> bool:
 
 def text(value: Any) -> str | None:
     """Return a value that is a non-empty string and was not removed, else None."""
-    return value if isinstance(value, str) and value and not is_removed(value) else None
+    if not isinstance(value, str) or not value:
+        return None
+    return None if value[0] in _FIRST and is_removed(value) else value
 
 
 def first_text(values: Iterable[Any]) -> str | None:

@@ -19,7 +19,7 @@ from spangrade.converters.spans.observation import (
 )
 
 Node = tuple[str, str]  # (trace id, span id), which identify a span
-_WITH_MESSAGES = (RunSpan, TurnSpan, ModelCall)
+WITH_MESSAGES = (RunSpan, TurnSpan, ModelCall)
 _Kind = TypeVar("_Kind", bound=Observation)
 
 
@@ -30,7 +30,7 @@ def of_kind(kind: type[_Kind], observations: Iterable[Observation]) -> list[_Kin
 
 def with_messages(observations: Iterable[Observation]) -> list[Exchanging]:
     """Return the observations that may record messages, in their order."""
-    return [o for o in observations if isinstance(o, _WITH_MESSAGES)]
+    return [o for o in observations if isinstance(o, WITH_MESSAGES)]
 
 
 class Tree:

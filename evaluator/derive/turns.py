@@ -10,6 +10,7 @@ from itertools import chain, islice
 
 from spangrade.converters.spans import values
 from spangrade.converters.spans.observation import (
+    Exchanging,
     Handoff,
     ModelCall,
     Observation,
@@ -20,7 +21,7 @@ from spangrade.converters.spans.observation import (
     Work,
 )
 from spangrade.evaluator.derive.handoffs import handoff_target, is_handoff, normalized_name
-from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind, with_messages
+from spangrade.evaluator.derive.span_tree import WITH_MESSAGES, Node, Tree, of_kind, with_messages
 from spangrade.evaluator.derive.timing import Interval, length_s
 from spangrade.evaluator.derive.user_messages import parts, times_asked, topmost, turn_starts
 from spangrade.evaluator.session import Turn
@@ -41,7 +42,8 @@ _RUNS = (RunSpan, TurnSpan)
 class Group:
     """The observations of one turn, in order, also by kind; `tops` are those without an ancestor among them.
 
-    With `around_turns` the others are runs that hold spans of turns: they are not a turn of their own.
+    `exchanging` are those that may record messages. With `around_turns` the others are runs that hold spans
+    of turns: they are not a turn of their own. What was found out of it is kept until another joins it.
     """
 
     members: list[Work] = field(default_factory=list)
@@ -49,8 +51,25 @@ class Group:
     calls: list[ModelCall] = field(default_factory=list)
     tools: list[ToolUse] = field(default_factory=list)
     turns: list[TurnSpan] = field(default_factory=list)
+    exchanging: list[Exchanging] = field(default_factory=list)
     around_turns: bool = False
     end_ns: int = 0
+    _input: tuple[str | None] | None = None
+    _starts: bool | None = None
+
+    @property
+    def user_input(self) -> str | None:
+        """The message of the user."""
+        if self._input is None:
+            self._input = (_user_input(self),)
+        return self._input[0]
+
+    @property
+    def starts_a_turn(self) -> bool:
+        """Whether a turn can begin with it."""
+        if self._starts is None:
+            self._starts = _starts_a_turn(self)
+        return self._starts
 
     @property
     def runs(self) -> list[RunSpan | TurnSpan]:
@@ -66,6 +85,8 @@ class Group:
             self.tools.append(observation)
         elif isinstance(observation, TurnSpan):
             self.turns.append(observation)
+        if isinstance(observation, WITH_MESSAGES):
+            self.exchanging.append(observation)
 
     def join(self, other: Group) -> None:
         """Add the observations of a group that follows, or that runs during this one."""
@@ -76,8 +97,10 @@ class Group:
         self.calls += other.calls
         self.tools += other.tools
         self.turns += other.turns
+        self.exchanging += other.exchanging
+        self._input = self._starts = None
         if overlap:
-            for by_kind in (self.members, self.calls, self.tools, self.turns):
+            for by_kind in (self.members, self.calls, self.tools, self.turns, self.exchanging):
                 by_kind.sort(key=_start_ns)
 
 
@@ -115,7 +138,7 @@ def turn_groups(tree: Tree) -> list[Group]:
     separate = [part for group in groups.values() for part in _divided(group, inside, tree)]
     for group in sorted(separate, key=lambda g: g.members[0].span.start_ns):
         group.end_ns = max((o.span.end_ns for o in group.tops), default=0)
-        if turns and (_continues(turns[-1], group) or not _starts_a_turn(turns[-1])):
+        if turns and (_continues(turns[-1], group) or not turns[-1].starts_a_turn):
             turns[-1].join(group)
         else:
             turns.append(group)
@@ -124,7 +147,7 @@ def turn_groups(tree: Tree) -> list[Group]:
 
 def _starts_a_turn(group: Group) -> bool:
     if not group.around_turns:
-        return any("of_protocol" not in o.traits for o in with_messages(group.members))
+        return any("of_protocol" not in o.traits for o in group.exchanging)
     return bool(group.calls) or any(
         o.exchange.user_input or o.exchange.response for o in with_messages(group.tops)
     )
@@ -165,7 +188,7 @@ def _root_id(tree: Tree, top: Work) -> str:
 
 def _continues(turn: Group, group: Group) -> bool:
     same_trace = turn.members[-1].span.trace_id == group.members[0].span.trace_id
-    if not _starts_a_turn(group):
+    if not group.starts_a_turn:
         return True
     if group.turns:
         return False
@@ -176,7 +199,7 @@ def _continues(turn: Group, group: Group) -> bool:
     if _is_during(turn, group) or _is_handed_over(turn, group):
         return True
     # A run's own input may be its final history, which ends with what its tools returned.
-    exchanges = (o.exchange for o in chain(group.calls, with_messages(group.members)))
+    exchanges = (o.exchange for o in chain(group.calls, group.exchanging))
     continues = next((one.continues for one in exchanges if one.continues is not None), None)
     if continues is not None:
         return continues or _is_unanswered(turn, group)
@@ -191,8 +214,8 @@ def _is_during(turn: Group, group: Group) -> bool:
     """Return whether a group begins during a turn, with its message or none of its own."""
     if not group.members[0].span.start_ns < turn.end_ns:
         return False
-    message = _user_input(group)
-    return message is None or message == _user_input(turn)
+    message = group.user_input
+    return message is None or message == turn.user_input
 
 
 def _asks_again(turn: Group, group: Group) -> bool:
@@ -200,10 +223,10 @@ def _asks_again(turn: Group, group: Group) -> bool:
 
     A call that is made again has the history of the call before.
     """
-    message = _user_input(group)
-    if message is None or message != _user_input(turn):
+    message = group.user_input
+    if message is None or message != turn.user_input:
         return False
-    before, now = times_asked(turn.members, message), times_asked(group.members, message)
+    before, now = times_asked(turn.exchanging, message), times_asked(group.exchanging, message)
     return before is not None and now is not None and now > before
 
 
@@ -213,7 +236,7 @@ def _is_handed_over(turn: Group, group: Group) -> bool:
     if agent is None:
         return False
     targets = (normalized_name(target) for target in _last_targets(turn))
-    return normalized_name(agent) in targets and _user_input(group) in (None, _user_input(turn))
+    return normalized_name(agent) in targets and group.user_input in (None, turn.user_input)
 
 
 def _last_targets(turn: Group) -> Iterator[str]:
@@ -233,8 +256,8 @@ def _is_unanswered(turn: Group, group: Group) -> bool:
     last = next((o for o in islice(reversed(turn.members), _LAST) if isinstance(o, ModelCall)), None)
     if last is None or last.exchange.response or last.span.trace_id == group.members[0].span.trace_id:
         return False
-    message = _user_input(group)
-    return message is not None and message == _user_input(turn)
+    message = group.user_input
+    return message is not None and message == turn.user_input
 
 
 def turn_of(number: int, group: Group) -> Turn:
@@ -246,7 +269,7 @@ def turn_of(number: int, group: Group) -> Turn:
     shows_calls = any(map(is_agents_own, group.members))
     return Turn(
         turn=number,
-        user_input=_user_input(group),
+        user_input=group.user_input,
         final_response=_final_response(group),
         start_ns=min(start for start, _ in spans),
         end_ns=max(end for _, end in spans),
@@ -279,7 +302,7 @@ def _texts_of_user(group: Group) -> Iterator[str | None]:
     yield from (o.exchange.user_input for o in group.turns)
     yield from (o.exchange.user_input for o in with_messages(group.tops))
     yield from (run.run_input for run in group.runs)
-    yield from (o.exchange.user_input for o in chain(group.calls, with_messages(group.members)))
+    yield from (o.exchange.user_input for o in chain(group.calls, group.exchanging))
 
 
 def _without_template(chosen: str, given: Iterable[str | None]) -> str:

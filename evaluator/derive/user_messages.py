@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from spangrade.converters.spans.observation import ModelCall, RunSpan, TurnSpan, Work
+from spangrade.converters.spans.observation import Exchanging, ModelCall, RunSpan, TurnSpan, Work
 from spangrade.evaluator.derive.span_tree import Tree, of_kind, with_messages
 
 
@@ -17,9 +17,10 @@ def turn_starts(members: Sequence[Work], tops: Sequence[Work], tree: Tree) -> li
     its history, or with a span inside a run that stands for a message of the user. A prompt that a run made
     of its message, or of another agent's answer, is not one.
     """
-    if any(isinstance(o, TurnSpan) for o in members):
+    exchanging = with_messages(members)
+    if any(isinstance(o, TurnSpan) for o in exchanging):
         return []
-    asking = [o for o in with_messages(members) if o.exchange.user_input]
+    asking = [o for o in exchanging if o.exchange.user_input]
     messages = {o.exchange.user_input for o in asking}
     if inside := {o.span.start_ns for o in asking if "of_user" in o.traits}:
         return sorted(inside)
@@ -27,9 +28,9 @@ def turn_starts(members: Sequence[Work], tops: Sequence[Work], tree: Tree) -> li
     return sorted({*replies, *_further_runs(members, tops)})
 
 
-def times_asked(members: Sequence[Work], message: str) -> int | None:
+def times_asked(exchanging: Iterable[Exchanging], message: str) -> int | None:
     """Return how many messages of the user the histories that end with a message have; None if unknown."""
-    exchanges = [o.exchange for o in with_messages(members) if o.exchange.user_input == message]
+    exchanges = (o.exchange for o in exchanging if o.exchange.user_input == message)
     return max((one.user_messages for one in exchanges if one.user_messages), default=None)
 
 
@@ -79,7 +80,7 @@ def _is_further(members: Sequence[Work], before: RunSpan, run: RunSpan) -> bool:
         return before.exchange.user_input is message
     if before.exchange.user_input != message:
         return True
-    asked, again = (times_asked(_during(members, one), message) for one in (before, run))
+    asked, again = (times_asked(with_messages(_during(members, one)), message) for one in (before, run))
     return asked is not None and again is not None and again > asked
 
 

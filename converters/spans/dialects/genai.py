@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from spangrade.converters.spans import cached_tokens, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
@@ -132,6 +133,49 @@ _TEXT_NAMES = tuple((field, name) for field, names in _TEXTS for name in reverse
 _TOKEN_NAMES = tuple((field, name) for field, names in _TOKENS for name in reversed(names))
 
 
+# The names of attributes that are looked for, by what is read of them.
+_OF_A_SHAPE = frozenset(
+    {
+        *(name for _, name in (*_TEXT_NAMES, *_TOKEN_NAMES, *_TURN_TEXTS, *_JSON_TEXTS, *_TOOL_MESSAGES)),
+        *_CONVERSATION_IDS,
+        _MCP_METHOD,
+        semconv.ERROR_TYPE,
+    }
+)
+
+
+class _Shape(NamedTuple):
+    """What spans with the same attributes have: fields of a reading, each with its attribute."""
+
+    texts: tuple[tuple[str, str], ...]
+    tokens: tuple[tuple[str, str], ...]
+    json_texts: tuple[tuple[str, str], ...]
+    tool_messages: tuple[tuple[str, str], ...]
+    turn_texts: tuple[tuple[str, str], ...]
+    conversation_id: str | None  # the attribute with it
+    has_error: bool
+    of_protocol: bool
+
+
+@lru_cache(maxsize=4096)
+def _shape(names: frozenset[str]) -> _Shape:
+    """Return the shape of spans by the names of their attributes: what is absent costs nothing."""
+
+    def present(table: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        return tuple({field: name for field, name in table if name in names}.items())
+
+    return _Shape(
+        present(_TEXT_NAMES),
+        present(_TOKEN_NAMES),
+        present(_JSON_TEXTS),
+        present(_TOOL_MESSAGES),
+        present(_TURN_TEXTS),
+        next((name for name in _CONVERSATION_IDS if name in names), None),
+        semconv.ERROR_TYPE in names,
+        _MCP_METHOD in names,
+    )
+
+
 def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     """Read a span by its `gen_ai.*` attributes, and those that it lacks from its events and logs."""
     return read_attributes(span, with_events(span, logs))
@@ -141,36 +185,37 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
     """Read a span by the conventions, given its attributes (and what its events add to them)."""
     named_kind, tool, agent = _kind_and_names(span, attributes)
     kind = named_kind or _kind_by_content(attributes)
-    fields: dict[str, Any] = {
-        field: text(attributes[name]) for field, name in _TEXT_NAMES if name in attributes
-    }
+    shape = _shape(_OF_A_SHAPE.intersection(attributes))
+    fields: dict[str, Any] = {field: text(attributes[name]) for field, name in shape.texts}
     # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
-    ids = _CONVERSATION_IDS[:1] if kind == "other" or _MCP_METHOD in attributes else _CONVERSATION_IDS
-    conversation_id, previous = text(_first(attributes, ids)), None
+    conversation_id, previous = None, None
+    if shape.conversation_id is not None and (
+        shape.conversation_id == semconv.CONVERSATION_ID or not (kind == "other" or shape.of_protocol)
+    ):
+        conversation_id = text(attributes[shape.conversation_id])
     if conversation_id is not None and conversation_id.startswith(_RESPONSE):
         conversation_id, previous = None, conversation_id
     if fields.get("call_id") in _NOT_CALL_IDS:
         del fields["call_id"]
-    if span.status != "UNSET" or span.events or semconv.ERROR_TYPE in attributes:
+    if shape.has_error or span.status != "UNSET" or span.events:
         fields |= _failure(span, attributes, kind)
     if kind in _PROMPTED:
         fields |= _exchange(attributes, kind, conversation_id, previous)
-    if kind != "tool":
-        fields |= _counts(span, attributes, fields)
-    for field, name in _JSON_TEXTS:
-        if name in attributes:
-            fields[field] = json_text(run_io.python_value(attributes[name]))
+    if kind != "tool" and shape.tokens:
+        fields |= _counts(span, attributes, shape, fields)
+    for field, name in shape.json_texts:
+        fields[field] = json_text(run_io.python_value(attributes[name]))
     if kind == "tool":
-        for field, name in _TOOL_MESSAGES:
-            if name in attributes and fields.get(field) is None:
+        for field, name in shape.tool_messages:
+            if fields.get(field) is None:
                 fields[field] = _content_of_only(attributes[name])
         if arguments := fields.get("arguments"):
             fields["arguments"] = run_io.without_contexts(arguments)
-    if _MCP_METHOD in attributes or (span.scope_name or "").endswith(_PROTOCOLS):
+    if shape.of_protocol or (span.scope_name or "").endswith(_PROTOCOLS):
         fields["of_protocol"] = True
     # What a turn records of itself comes before the messages.
-    for field, name in _TURN_TEXTS:
-        if name in attributes and ((own := text(attributes[name])) or attributes[name] == ""):
+    for field, name in shape.turn_texts:
+        if (own := text(attributes[name])) or attributes[name] == "":
             fields[field] = own or ""  # an empty reply is one
     environment, service = (None, None) if kind == "other" else of_resource(span.resource)
     return Reading(
@@ -231,11 +276,11 @@ def _exchange(
     return fields
 
 
-def _counts(span: Span, attributes: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+def _counts(
+    span: Span, attributes: Mapping[str, Any], shape: _Shape, fields: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the counts of tokens, the cached ones a part of the input."""
-    counts: dict[str, Any] = {
-        field: count(attributes[name]) for field, name in _TOKEN_NAMES if name in attributes
-    }
+    counts: dict[str, Any] = {field: count(attributes[name]) for field, name in shape.tokens}
     if counts.get("cached_input_tokens") or counts.get("cache_write_tokens"):
         names = (fields.get("provider"), fields.get("model"), fields.get("requested_model"))
         counts |= cached_tokens.placed(span.scope_name, attributes, counts, *names)
