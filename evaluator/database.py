@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from spangrade.evaluator.derive import load, not_understood
+from spangrade.evaluator.derive import load, load_sessions, not_understood
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.derive.sync.intake import (
     DEFAULT,
@@ -61,7 +61,10 @@ if TYPE_CHECKING:
     from spangrade.evaluator.grading.regraded import Regraded
     from spangrade.evaluator.grading.run import Run
     from spangrade.evaluator.grading.run_options import RunOptions
+    from spangrade.evaluator.maintenance.doctor import Checked
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
+    from spangrade.evaluator.running.accept import Accepted
+    from spangrade.evaluator.running.earlier import Flips
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
@@ -534,6 +537,29 @@ class Database:
             out,
         )
 
+    def flips(self, run: Run) -> Flips | None:
+        """Return which questions of a run flipped since the earlier run of the same dataset and questions.
+
+        That is the last of the branch that is checked out, else of the branch that it is to go into; None if
+        there is none.
+        """
+        from spangrade.evaluator.running.earlier import flips_since
+
+        with self.stored.reading(derived=False) as store:
+            return flips_since(store, run, Path.cwd())
+
+    def accept(self, run: Run) -> Accepted:
+        """Return the golden file of a run with what its failed sessions did as the reference; see `run`.
+
+        Nothing is written until `write()` is called. Raises InputError for a file that cannot be edited.
+        """
+        from spangrade.evaluator.running.accept import accept
+
+        ids = [one.session_id for one in run.sessions if one.session_id is not None]
+        with self.stored.reading() as store:
+            sessions = list(load_sessions(store, ids).decoded())
+        return accept(Path(run.dataset), run, sessions)
+
     def _reported(
         self,
         graded: Callable[..., Run],
@@ -697,6 +723,12 @@ class Database:
         with self.stored.reading() as store:
             chosen = None if session_id is None else find_session_id(store, session_id)
             return lint_stored(store, chosen, prepared, self._callbacks.on_problem, self._workers)
+
+    def examine(self, settings_file: Path | None = None, endpoint: str | None = None) -> list[Checked]:
+        """Return the state of the installation and the database, as `spangrade doctor` shows it."""
+        from spangrade.evaluator.maintenance.doctor import examine
+
+        return list(examine(self.stored, self.lint, settings_file, endpoint))
 
     # What was graded
 

@@ -411,6 +411,11 @@ class Session:
     records: int = field(default=0, compare=False, repr=False)
 
     @property
+    def final_response(self) -> str | None:
+        """The reply of its last turn; None if there is none, or it is not recorded."""
+        return self.turns[-1].final_response if self.turns else None
+
+    @property
     def calls_unknown(self) -> str | None:
         """Why it is not known what the agent called in some of the turns; None if it is."""
         unknown = [turn for turn in self.turns if turn.calls_unknown]

@@ -215,7 +215,7 @@ def test_the_commands_of_the_page_on_pages_run(tmp_path: Path) -> None:
     lines = [line for block in blocks(ROOT / "docs" / "view.md", "sh") for line in block.splitlines()]
     exports = [line for line in lines if "--export" in line]
     assert [line for line in lines if line not in exports] == [
-        "pip install 'spangrade[view]'",
+        "pip install '.[view]' in its checkout",
         "spangrade view --db shop.duckdb",  # tests/evaluator/view/test_app.py serves
         "spangrade view --db shop.duckdb --allow-labels --as ann --golden golden.json",
     ]

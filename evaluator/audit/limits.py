@@ -50,7 +50,7 @@ def limit_of(values: Sequence[float], spread: Spread, slack: float) -> float | s
     if number < LEAST_SESSIONS:
         return f"{number} of the {LEAST_SESSIONS} sessions that a limit needs"
     if find_spec("scipy") is None:
-        return "it needs scipy: pip install 'spangrade[stats]'"
+        return "it needs scipy: pip install '.[stats]' in its checkout"
     usual = fmean(map(math.log, values))
     own = math.sqrt(_squares(values) / (number - 1))
     error = max(spread.deviation, own) * math.sqrt(1 + 1 / number)

@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Group as Parts
 from rich.console import RenderableType
 
+from spangrade.converters.datasets.golden_edits import text_of
 from spangrade.evaluator.audit.audit import NOT_WRONG, Fate
-from spangrade.evaluator.audit.golden_edits import text_of
 from spangrade.evaluator.audit.proposals import Proposal
 from spangrade.evaluator.audit.report import Audit, Tally
 from spangrade.evaluator.audit.survivors import SurvivorGroup

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.forms import word_of
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.golden_edits import Edit, edited
 from spangrade.evaluator.audit.audit import Audited, Fate, Tried, fates, gates_of, graded
-from spangrade.evaluator.audit.golden_edits import Edit, edited
 from spangrade.evaluator.audit.limits import Spread, limit_of, pooled_spread
 from spangrade.evaluator.audit.options import LEAST_SESSIONS
 from spangrade.evaluator.audit.right import complete

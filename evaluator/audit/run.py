@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from spangrade.converters.datasets.files import write_text
 from spangrade.converters.datasets.golden import golden_of
+from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
 from spangrade.evaluator.audit.audit import Audited, Tried, audited_sessions, tried
 from spangrade.evaluator.audit.drills import missing_drills
-from spangrade.evaluator.audit.golden_edits import Edit, edited, edited_text
 from spangrade.evaluator.audit.mutant import load_kinds
 from spangrade.evaluator.audit.options import Mutants
 from spangrade.evaluator.audit.proposals import Proposal, proposals

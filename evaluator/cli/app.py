@@ -20,6 +20,9 @@ from spangrade.tracer.file_modes import set_umask
 
 # In the order of `spangrade --help`, each as MODULE:NAME: only the module of the called command is imported.
 COMMANDS: Mapping[str, str] = {
+    "init": "init:init",
+    "demo": "demo:demo",
+    "doctor": "doctor:doctor",
     "import": "import_:import_",
     "grade": "grade:grade",
     "run": "run:run",

@@ -95,7 +95,7 @@ def collect(
         from spangrade.tracer.receiver.server import ReceiverSettings, Reread
         from spangrade.tracer.receiver.server import collect as serve
     except ModuleNotFoundError as error:
-        raise InputError(f"collect needs {error.name}: pip install 'spangrade[collect]'") from None
+        raise InputError(f"collect needs {error.name}: pip install '.[collect]' in its checkout") from None
     from spangrade.evaluator.database import check_age, default_path
     from spangrade.tracer.receiver.server import landing_folder
     from spangrade.tracer.redaction import redaction

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
-from spangrade.evaluator.cli.output import database_or_lake, print_json, show
+from spangrade.evaluator.cli.options import AllMetrics, Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.output import database_or_lake, print_json, show_comparison
 from spangrade.evaluator.statistics.comparison.by import ComparedBy
 
 _SIDE = (
@@ -50,10 +50,8 @@ def compare(
     inconclusive_ok: Annotated[
         bool, typer.Option("--inconclusive-ok", help="Exit 0 if the data do not settle a gate.")
     ] = False,
-    all: Annotated[bool, typer.Option("--all", help="List all questions that flipped.")] = False,  # noqa: A002
-    all_metrics: Annotated[
-        bool, typer.Option("--all-metrics", help="List the metrics that show no difference, too.")
-    ] = False,
+    all: Annotated[bool, typer.Option("--all", help="Print all that is known, not ten lines.")] = False,  # noqa: A002
+    all_metrics: AllMetrics = False,
     out: Annotated[
         Path | None,
         typer.Option(help="A folder for comparison.json, comparison.md and comparison.junit.xml."),
@@ -74,17 +72,15 @@ def compare(
             min_compared=min_compared,
             allow_changed_questions=allow_changed_questions,
         )
-    from spangrade.evaluator.reports.comparison import comparison_json, comparison_tables
-    from spangrade.evaluator.reports.flips import flip_lines, flips_of
-
+    code = compared.exit_code(inconclusive_ok=inconclusive_ok)
     if out is not None:
         from spangrade.evaluator.reports.comparison_files import write_comparison
 
-        write_comparison(compared, out)
+        write_comparison(compared, out, stored=opened.stored)
     if format is Format.JSON:
+        from spangrade.evaluator.reports.comparison import comparison_json
+
         print_json(comparison_json(*compared))
     else:
-        flips = flips_of(compared.comparison)
-        changed = flip_lines(flips, opened.stored) if flips else None
-        show(comparison_tables(*compared, every=all, all_metrics=all_metrics, changed=changed))
-    raise typer.Exit(compared.exit_code(inconclusive_ok=inconclusive_ok))
+        show_comparison(opened, compared, code, every=all or all_metrics)
+    raise typer.Exit(code)

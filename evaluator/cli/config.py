@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -22,18 +23,23 @@ def config(
     See docs/configuration.md.
     """
     loaded = loaded_settings(context)
-    rows = [
-        {"setting": name, "value": value, "source": where}
-        if name != "database" or not is_given(context, "db")
-        else {"setting": name, "value": str(db), "source": "--db"}
-        for name, value, where in loaded.rows()
-    ]
+    rows = setting_rows(context, db)
     if format is Format.JSON:
         file = None if loaded.file is None else str(loaded.file)
         print_json({"file": file, "settings": {row.pop("setting"): row for row in rows}})
     else:
         texts = [{**row, "value": _text(row["value"])} for row in rows]
         print_table(texts, ("setting", "value", "source"))
+
+
+def setting_rows(context: typer.Context, db: Path | None) -> list[dict[str, Any]]:
+    """Return each setting in force with its source."""
+    return [
+        {"setting": name, "value": value, "source": where}
+        if name != "database" or not is_given(context, "db")
+        else {"setting": name, "value": str(db), "source": "--db"}
+        for name, value, where in loaded_settings(context).rows()
+    ]
 
 
 def _text(value: Any) -> str | None:

@@ -8,8 +8,16 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
-from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, LakeCatalog, OutputFormat, option_of
-from spangrade.evaluator.cli.output import database_or_lake, print_json, show
+from spangrade.evaluator.cli.options import (
+    AllMetrics,
+    Db,
+    Format,
+    GradeWorkers,
+    LakeCatalog,
+    OutputFormat,
+    option_of,
+)
+from spangrade.evaluator.cli.output import database_or_lake, print_json, show_run
 from spangrade.evaluator.reports.kinds import Report
 
 
@@ -34,10 +42,8 @@ def grade(
     tag: Annotated[list[str] | None, option_of(GradeSpec, "tags")] = None,
     group_by: Annotated[str | None, option_of(GradeSpec, "group_by")] = None,
     idle: Annotated[str | None, option_of(GradeSpec, "idle_s")] = None,
-    all: Annotated[bool, typer.Option("--all", help="List all sessions that did not pass.")] = False,  # noqa: A002
-    all_metrics: Annotated[
-        bool, typer.Option("--all-metrics", help="List the metrics that are only reported, too.")
-    ] = False,
+    all: Annotated[bool, typer.Option("--all", help="Print all that is known, not ten lines.")] = False,  # noqa: A002
+    all_metrics: AllMetrics = False,
     out: Annotated[
         Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
     ] = None,
@@ -64,7 +70,5 @@ def grade(
 
         print_json(run_json(graded))
     else:
-        from spangrade.evaluator.reports.tables import run_tables
-
-        show(run_tables(graded, every=all, all_metrics=all_metrics))
+        show_run(opened, graded, every=all or all_metrics)
     raise typer.Exit(graded.exit_code)

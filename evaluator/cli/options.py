@@ -71,6 +71,7 @@ MetricsFiles = Annotated[
         help="Metrics of your own: definitions.json, a query.sql, module.py.",
     ),
 ]
+AllMetrics = Annotated[bool, typer.Option("--all-metrics", hidden=True)]  # an earlier name of --all
 LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="How log lines are printed.")]
 LogLevelOption = Annotated[
     LogLevel, typer.Option("--log-level", help="The least severe log lines that are printed.")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from spangrade.tracer.canonical_json import dumps
@@ -16,7 +17,9 @@ from spangrade.tracer.terminal import printable, printable_json, warn
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from spangrade import Database
+    from spangrade import Database, ExitCode, Run
+    from spangrade.evaluator.running.earlier import Flips
+    from spangrade.evaluator.statistics.comparison.gate import Compared
     from spangrade.tracer.span import Problem
 
 MAX_LISTED = 20  # problems; the others are counted
@@ -60,6 +63,57 @@ def console() -> Console:
 def show(*parts: RenderableType) -> None:
     """Print tables and texts for people."""
     console().print(*parts)
+
+
+def show_run(
+    opened: Database,
+    run: Run,
+    compared: Compared | None = None,
+    flips: Flips | None = None,
+    *,
+    code: ExitCode | None = None,
+    every: bool = False,
+    again: str = "",
+) -> None:
+    """Print the ten lines of a run, and of a comparison with it; with `every`, all else that they have."""
+    from spangrade.evaluator.reports.headline import head_of_run, shown
+    from spangrade.evaluator.reports.tables import run_tables
+
+    more = _database_option(opened)
+    lines = head_of_run(run, compared, flips, stored=opened.stored, code=code, more=more, again=again)
+    out = console()
+    out.print(shown(lines), soft_wrap=True)
+    if (tables := run_tables(run, every=every)) is not None:
+        out.print(tables)
+    if every and compared is not None:
+        _print_all(out, opened, compared)
+
+
+def show_comparison(opened: Database, compared: Compared, code: ExitCode, *, every: bool) -> None:
+    """Print the ten lines of a comparison; with `every`, all else that it has."""
+    from spangrade.evaluator.reports.headline import head_of_comparison, shown
+
+    out = console()
+    out.print(shown(head_of_comparison(compared, code, opened.stored)), soft_wrap=True)
+    if every:
+        _print_all(out, opened, compared)
+
+
+def _print_all(out: Console, opened: Database, compared: Compared) -> None:
+    from spangrade.evaluator.reports.comparison import comparison_tables
+    from spangrade.evaluator.reports.flips import flip_lines, flips_of
+
+    if flips := flips_of(compared.comparison):
+        out.print(flip_lines(flips, opened.stored))
+    out.print(comparison_tables(*compared))
+
+
+def _database_option(opened: Database) -> str:
+    """Return the option that names a database, for a proposed command; empty for the default."""
+    from spangrade.evaluator.database import default_path
+
+    is_named = opened.path != default_path() and opened.path.exists()  # the catalog of a lake is no file
+    return f" --db {quote(str(opened.path))}" if is_named else ""
 
 
 def print_lines(text: str) -> None:

@@ -69,7 +69,7 @@ def view(
         from spangrade.evaluator.view.labelling import Reviewer
         from spangrade.evaluator.view.server import serve
     except ModuleNotFoundError as error:
-        raise InputError(f"view needs {error.name}: pip install 'spangrade[view]'") from None
+        raise InputError(f"view needs {error.name}: pip install '.[view]' in its checkout") from None
 
     log_of_service(log_format, log_level)
     with database_or_lake(db, lake) as opened:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from json import JSONDecoder
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
@@ -19,6 +20,7 @@ NO_QUESTION = "(no question)"
 _PATH = re.compile(r"\s*metadata\.([^\s=!'\"]+|\"[^\"]+\"|'[^']+')")
 _OPERATOR = re.compile(r"\s*(!=|=)")
 _VALUE = re.compile(r"\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s=!'\"]+))")
+_IDS = re.compile(r"\s*id in (?=\[)")
 _AND = re.compile(r"\s+and(?=\s)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _CONSTANTS = {"true": True, "false": False, "null": None}
@@ -44,15 +46,22 @@ class Where(NamedTuple):
 
     comparisons: tuple[KeyComparison, ...] = ()
     text: str | None = None  # that they were parsed from
+    ids: tuple[str, ...] | None = None  # the only questions for which they may hold
 
     def chosen(self, dataset: GoldenDataset) -> GoldenDataset:
         """Return the questions for which the conditions hold.
 
         Raises InputError if no question has one of the keys, or the conditions hold for none.
         """
-        if not self.comparisons:
+        if not self.comparisons and self.ids is None:
             return dataset
         questions = dataset.golden_questions
+        if self.ids is not None:
+            known = [question.id for question in questions]
+            for name in self.ids:
+                if name not in known:
+                    raise FieldError("select.questions", _unknown_id(name, known))
+            questions = tuple(question for question in questions if question.id in self.ids)
         for comparison in self.comparisons:
             check_key(comparison.key, questions, "select.where")
         chosen = tuple(q for q in questions if all(comparison.holds(q) for comparison in self.comparisons))
@@ -68,7 +77,15 @@ def parse_where(text: str) -> Where:
     also equals the same text. Raises InputError for anything else.
     """
     comparisons: list[KeyComparison] = []
-    position = 0
+    position, ids = 0, None
+    if (start := _IDS.match(text)) is not None:
+        ids, position = JSONDecoder().raw_decode(text, start.end())
+        ids = tuple(map(str, ids))
+        if not text[position:].strip():
+            return Where((), text, ids)
+        if (conjunction := _AND.match(text, position)) is None:
+            raise _unexpected(text, position, '"and"')
+        position = conjunction.end()
     while True:
         parts = []
         for pattern, expected in (
@@ -84,11 +101,20 @@ def parse_where(text: str) -> Where:
         path, operator, value = parts
         comparisons.append(KeyComparison(path[1].strip("\"'"), operator[1] == "=", _values(value)))
         if not text[position:].strip():
-            return Where(tuple(comparisons), text)
+            return Where(tuple(comparisons), text, ids)
         conjunction = _AND.match(text, position)
         if conjunction is None:
             raise _unexpected(text, position, '"and"')
         position = conjunction.end()
+
+
+def _unknown_id(name: str, known: Sequence[str]) -> str:
+    """Return that no question has an id, and what may be meant: another one, or a session's answer."""
+    if "=" in name and name.rpartition("=")[2] in known:
+        return f"no golden question {name!r}: the question that a session answers is --answers {name}"
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known[:10])}"
+    return f"no golden question {name!r}; {hint}"
 
 
 def _values(match: re.Match[str]) -> tuple[Any, ...]:

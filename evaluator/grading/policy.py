@@ -361,7 +361,7 @@ def ambiguous(candidates: Sequence[GoldenQuestion]) -> Decision:
         names += f" and {counted(more, 'other')}"
     reason = (
         f"it may answer any of the golden questions {names}; "
-        f"--question SESSION=ID or {QUESTION_ID} on its spans says which"
+        f"--answers SESSION=ID or {QUESTION_ID} on its spans says which"
     )
     return Decision(Verdict.INCONCLUSIVE, reason)
 
@@ -388,11 +388,9 @@ def agreed(candidates: Sequence[GoldenQuestion], decisions: Mapping[str, Decisio
 def unanswered(*, doubtful: bool) -> Decision:
     """Return the decision on a golden question without a session; `doubtful` if some might answer it."""
     if doubtful:
-        reason = (
-            "no session answers it for certain: others begin alike; --question SESSION=ID says which does"
-        )
+        reason = "no session answers it for certain: others begin alike; --answers SESSION=ID says which does"
     else:
-        reason = "no session answers it; import one, or name it with --question SESSION=ID"
+        reason = "no session answers it; import one, or name it with --answers SESSION=ID"
     return Decision(Verdict.INCONCLUSIVE, reason)
 
 

@@ -217,10 +217,10 @@ class Prepared:
             require_match=self.spec.gates.require_match,
             thresholds=self.plan.thresholds,
             groups=self.groups,
+            questions=len(self.questions.golden_questions),
             unreviewed=sum(question.reviewed is False for question in self.questions.golden_questions),
             not_run=self.not_run,
             name=self.spec.name,
-            reported=(metric.name for metric in self.plan.reported),
         )
 
     def with_columns(

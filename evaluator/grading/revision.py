@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -28,13 +29,38 @@ def revision(folder: Path) -> Revision:
     return Revision(commit, None if changes is None else bool(changes), branch)
 
 
-def run_name(folder: Path) -> str:
-    """Return the name of a run that has none of its own: the branch and the commit, as in `main@1f2e3d4c`."""
+def base_branch(folder: Path) -> str | None:
+    """Return the branch that the one checked out is to go into; None if that is not known.
+
+    In a job of a pull request it is its target, else the default branch of the remote, else main or master.
+    """
+    if target := os.environ.get("GITHUB_BASE_REF") or os.environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME"):
+        return target
+    if remote := _git(folder, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD"):
+        return remote.partition("/")[2]
+    names = ("main", "master")
+    return next((one for one in names if _git(folder, "rev-parse", "--verify", "--quiet", one)), None)
+
+
+def run_name(folder: Path, code: str = "") -> str:
+    """Return the name of a run that has none of its own, which says what changed.
+
+    It is the branch and the commit, with the changed files if any: `main@1f2e3d4c`, `main@1f2e3d4c+agent.py`.
+    Without a repository it is `code`, which names the agent and the state of its source.
+    """
     found = revision(folder)
     if found.commit is None:
-        return "run"
-    branch = re.sub(r"[^\w.+:/-]", "-", found.branch or "commit").lstrip(".+:/-")
-    return f"{branch[:80]}@{found.commit[:8]}{'+' if found.dirty else ''}"
+        return _usable(code) or "run"
+    changed = (_git(folder, "diff", "--name-only", "HEAD") or "").splitlines() if found.dirty else []
+    name = f"{_usable(found.branch or 'commit')[:50]}@{found.commit[:8]}"
+    if changed:
+        others = f"+{len(changed) - 1}" if len(changed) > 1 else ""
+        name += f"+{_usable(Path(changed[0]).name)[:30]}{others}"
+    return name if changed or not found.dirty else f"{name}+"
+
+
+def _usable(text: str) -> str:
+    return re.sub(r"[^\w.@+:/-]", "-", text).lstrip(".+:/-@")
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

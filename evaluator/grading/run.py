@@ -190,11 +190,10 @@ class Run:
     name. `incomplete` says that some of the dataset or of the recorded spans could not be read. `gates` are
     the names of the requested gates; with `require_match` an unmatched session counts as inconclusive. With
     `groups` the results are also counted by group.
-    `unreviewed` is the number of golden questions with `reviewed: false`, `not_run` that of the sessions that
-    an agent was to hold and did not: the run is inconclusive for them.
+    `questions` is the number of golden questions, `unreviewed` that of those with `reviewed: false`,
+    `not_run` that of the sessions that an agent was to hold and did not: the run is inconclusive for them.
     `judge` is set at the end of the run, and `repeats` after it is saved, if questions have several sessions.
-    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `reported` are the names of
-    metrics that are measured although nobody asked for them; `name` may be None.
+    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `name` may be None.
     """
 
     def __init__(
@@ -207,17 +206,17 @@ class Run:
         require_match: bool = False,
         thresholds: Mapping[str, str] = MappingProxyType({}),
         groups: Groups | None = None,
+        questions: int = 0,
         unreviewed: int = 0,
         not_run: int = 0,
         name: str | None = None,
-        reported: Iterable[str] = (),
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
         self.incomplete = incomplete
         self.require_match = require_match
         self.thresholds = dict(thresholds)
-        self.reported = frozenset(reported)
+        self.questions = questions
         self.unreviewed = unreviewed
         self.not_run = not_run
         self.name = name

@@ -58,6 +58,7 @@ class RunOptions:
         metavar="10s",
         shown_default="1s, 5s",
     )
+    failed: bool = option(False, "Ask only the questions that did not pass when they were last asked.")
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")
 
     def __post_init__(self) -> None:

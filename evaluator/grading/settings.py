@@ -59,6 +59,8 @@ class _Run(SettingsTable):
 
     agent: str | None = None
     http: str | None = None
+    http_body: str | None = None
+    http_reply: str | None = None
     openai: str | None = None
     model: str | None = None
     dataset: str | None = None
@@ -86,7 +88,9 @@ class _Run(SettingsTable):
 
 # A run is completed by a command of its own, not by a setting.
 _RUN_OPTIONS = {
-    name: kind for name, kind in get_type_hints(RunOptions).items() if name not in ("resume", "replay")
+    name: kind
+    for name, kind in get_type_hints(RunOptions).items()
+    if name not in ("failed", "resume", "replay")
 }
 if TYPE_CHECKING:
     RunSettings = _Run

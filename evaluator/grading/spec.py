@@ -19,6 +19,7 @@ from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.grading.planned_calls import RequestedCalls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.fields import FieldError, option
 from spangrade.tracer.quantities import parsed_time, seconds_of, share_of
 
@@ -141,6 +142,7 @@ class Selection:
     chosen by all these, `sample` ("5%", or 0.05) takes a share by the sessions' ids, the same ones each
     time, and `limit` the newest.
 
+    `questions` are ids of golden questions: only these are asked, or graded by.
     With `latest_per_question` only the session that started last is graded of those that answer the same
     question, and as many of those that answer equal ones. `answers` maps ids of sessions to those of the
     questions that they answer, whatever their spans record.
@@ -181,15 +183,16 @@ class Selection:
         None, "A share of the sessions, by their ids: the same each time.", metavar="5%"
     )
     limit: int | None = option(None, "The most sessions to take, the newest.", metavar="N", least=1)
+    questions: str | Iterable[str] = option(
+        (), "Only this golden question; repeat it for more.", name="--question", metavar="ID"
+    )
     answers: Mapping[str, str] = option(
-        (),
-        "The golden question that a session answers; repeatable.",
-        name="--question",
-        metavar="SESSION=ID",
+        (), "The golden question that a session answers; repeatable.", metavar="SESSION=ID"
     )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sessions", several(self.sessions))
+        object.__setattr__(self, "questions", several(self.questions))
         object.__setattr__(self, "answers", _pairs("select.answers", "SESSION=ID", self.answers))
         if self.origin is not None:
             object.__setattr__(self, "origin", origin_filter(self.origin, "select.origin"))
@@ -220,18 +223,29 @@ class Selection:
 
     @property
     def of_questions(self) -> str | None:
-        """The condition if it is one on golden questions."""
-        return self.where if self.where is not None and _OF_QUESTIONS.match(self.where) else None
+        """What chooses golden questions, as one condition: their ids, and a condition on their metadata."""
+        where = self.where if self.where is not None and _OF_QUESTIONS.match(self.where) else None
+        if not self.questions:
+            return where
+        ids = f"id in {dumps(list(self.questions))}"
+        return ids if where is None else f"{ids} and {where}"
 
     @property
     def of_sessions(self) -> str | None:
         """The condition if it is one on sessions, in SQL."""
-        return None if self.of_questions is not None else self.where
+        return None if self.where is None or _OF_QUESTIONS.match(self.where) else self.where
 
     @property
     def is_all(self) -> bool:
         """Whether what is stored of a session decides nothing: only the last import or its question does."""
-        rest = replace(self, last_import=False, latest_per_question=False, where=self.of_sessions, answers={})
+        rest = replace(
+            self,
+            last_import=False,
+            latest_per_question=False,
+            where=self.of_sessions,
+            questions=(),
+            answers={},
+        )
         return rest == _ALL
 
 
@@ -284,6 +298,7 @@ class GradeSpec:
         if self.dataset is None:
             about_questions = {
                 "select.latest_per_question": self.select.latest_per_question,
+                "select.questions": self.select.questions,
                 "select.answers": self.select.answers,
                 "gates.require_match": self.gates.require_match,
                 "group_by": self.group_by,

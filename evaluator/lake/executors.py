@@ -68,7 +68,7 @@ def _start(workers: int, address: str | None, folder: str) -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        raise InputError("the engine ray needs ray: pip install 'spangrade[ray]'") from None
+        raise InputError("the engine ray needs ray: pip install '.[ray]' in its checkout") from None
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         options |= {

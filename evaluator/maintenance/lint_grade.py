@@ -38,7 +38,7 @@ _NOT_ASKED = "lint does not ask the judge"
 _NO_JUDGE = NoJudge(_NOT_ASKED)
 _WHICH_QUESTION = (
     f"record {QUESTION_ID} on its spans (spangrade.session), or say which it answers: "
-    "grade --question SESSION=ID"
+    "grade --answers SESSION=ID"
 )
 _CALLS = "reference_tool_interactions"
 _EMPTY = (

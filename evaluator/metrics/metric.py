@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 
 class Score(NamedTuple):
@@ -119,6 +119,9 @@ def limited(outcome: Outcome, limit: float, unit: str) -> Outcome:
     return outcome
 
 
+@overload
+def metric(function: Function, /) -> Metric: ...
+@overload
 def metric(
     *,
     needs: str | None = None,
@@ -129,8 +132,24 @@ def metric(
     choices: tuple[str, ...] = (),
     scale: tuple[float, float] | None = None,
     grows: bool = False,
-) -> Callable[[Function], Metric]:
-    """Make a function a `Metric` with its name, described by the first line of its docstring."""
+) -> Callable[[Function], Metric]: ...
+def metric(
+    function: Function | None = None,
+    /,
+    *,
+    needs: str | None = None,
+    threshold: float | None = None,
+    higher_is_better: bool | None = True,
+    unit: str = "share",
+    parameter: str | None = None,
+    choices: tuple[str, ...] = (),
+    scale: tuple[float, float] | None = None,
+    grows: bool = False,
+) -> Metric | Callable[[Function], Metric]:
+    """Make a function a `Metric` with its name, described by the first line of its docstring.
+
+    `@metric` alone does, where nothing else is to be said.
+    """
 
     def make(function: Function) -> Metric:
         return Metric(
@@ -147,4 +166,4 @@ def metric(
             grows=grows,
         )
 
-    return make
+    return make if function is None else make(function)

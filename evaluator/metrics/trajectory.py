@@ -14,7 +14,9 @@ from spangrade.evaluator.metrics.pairing import met_calls
 from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
 from spangrade.tracer.lookalike_letters import is_blank
 
-_UNKNOWN = Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name)")
+_UNKNOWN = Inconclusive(
+    "which agents took part is not recorded; name them on the spans (gen_ai.agent.name) or by `run --agent`"
+)
 _NOT_RECORDED = (
     "the arguments or results of calls that may be expected are not recorded (spangrade lint says how)"
 )

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from spangrade.evaluator.reports.headline import found_text, left_out
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
@@ -69,60 +70,25 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
     }
 
 
-def comparison_tables(
-    comparison: Comparison,
-    gates: Sequence[GateResult] = (),
-    *,
-    every: bool,
-    all_metrics: bool = False,
-    changed: RenderableType | None = None,
-) -> RenderableType:
-    """Return a comparison as tables: the headline, how much can be compared, what changed, and the gates.
-
-    Unless `every`, only the first questions of each kind are listed; with `all_metrics` also the metrics that
-    show no difference. `changed` is shown after how much can be compared.
-    """
+def comparison_tables(comparison: Comparison, gates: Sequence[GateResult] = ()) -> RenderableType:
+    """Return all of a comparison as tables: the headline, what changed, and the gates."""
     parts: list[RenderableType] = [cell(line) for line in headlines(comparison)]
-    parts += [] if changed is None else [changed]
-    shown, folded = _metrics(comparison, gates, all_metrics=all_metrics)
     metrics = Table(*_COLUMNS)
-    for change in shown:
+    for change in comparison.metrics:
         cells = [cell(text) for text in _metric_cells(change)]
         cells[_COLUMNS.index("change")].stylize(_STYLES.get(change.change, ""))
         metrics.add_row(*cells)
-    parts += [metrics] if shown else []
-    parts += [cell(line) for line in folded]
+    parts += [metrics] if comparison.metrics else []
     for title, flips in _flip_groups(comparison):
         made = Table(*_FLIP_COLUMNS, title=title, title_justify="left")
-        for flip in flips[: None if every else MAX_LISTED]:
+        for flip in flips:
             made.add_row(*(cell(text) for text in _flip_cells(flip)))
-        parts += [made, *([] if every or len(flips) <= MAX_LISTED else [_more(len(flips))])]
+        parts.append(made)
     parts += [cell(line) for line in _lines(comparison)]
     for gate in gates:
         outcome = (gate.outcome.text, _STYLES[gate.outcome])
-        parts.append(Text.assemble(cell(f"gate '{gate.gate}': "), outcome, cell(f"; {_found(gate)}")))
+        parts.append(Text.assemble(cell(f"gate '{gate.gate}': "), outcome, cell(f"; {found_text(gate)}")))
     return Group(*parts)
-
-
-def _metrics(
-    comparison: Comparison, gates: Sequence[GateResult], *, all_metrics: bool
-) -> tuple[Sequence[MetricChange], Sequence[str]]:
-    """Return the metrics to show, and a line that names the others."""
-    named = [gate.gate.split(maxsplit=1)[0] for gate in gates]
-    gated = {*named, *(name.rpartition(".")[0] for name in named)}
-    shown = [
-        each
-        for each in comparison.metrics
-        if all_metrics
-        or each.metric in (PASSED, *gated)
-        or each.change not in (Change.NONE, Change.TOO_LITTLE)
-    ]
-    rest = [each.metric for each in comparison.metrics if each not in shown]
-    if not rest:
-        return shown, ()
-    return shown, [
-        f"{counted(len(rest), 'metric')} without a difference shown: {', '.join(rest)} (--all-metrics)"
-    ]
 
 
 def headlines(comparison: Comparison) -> list[str]:
@@ -145,35 +111,33 @@ def interval_lines(comparison: Comparison) -> Iterator[str]:
         )
 
 
-def _found(gate: GateResult) -> str:
-    """Return what was expected of a gate, and what was found."""
-    return f"expected at most {gate.accepted}; {gate.reason}" if gate.accepted else gate.reason
+def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = (), head: str = "") -> str:
+    """Return a comparison for a comment on a pull request, in bounded length; recorded text in code spans.
 
-
-def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()) -> str:
-    """Return a comparison for a comment on a pull request, in bounded length; recorded text in code spans."""
+    The `head` and the gates come first, what flipped after them, and the metrics last, folded.
+    """
     lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
-    lines += [line for text in headlines(comparison) for line in (text, "")]
+    lines += [head, ""] if head else [line for text in headlines(comparison) for line in (text, "")]
     lines += [
-        f"- gate {code(gate.gate)}: **{gate.outcome.text}**; {code(_found(gate), 400)}"
+        f"- gate {code(gate.gate)}: **{gate.outcome.text}**; {code(found_text(gate), 400)}"
         for gate in gates[:MAX_LISTED]
     ]
     lines += [f"- and {len(gates) - MAX_LISTED} more"] if len(gates) > MAX_LISTED else []
-    metrics = map(_metric_cells, comparison.metrics[:MAX_METRICS])
-    lines += [*([""] if gates else []), *_markdown_table(_COLUMNS, metrics)]
-    if len(comparison.metrics) > MAX_METRICS:
-        lines += ["", f"and {len(comparison.metrics) - MAX_METRICS} more metrics"]
+    lines += [*([""] if gates else []), "<details><summary>All of the comparison</summary>", ""]
     for title, flips in _flip_groups(comparison):
-        lines += [
-            "",
-            f"### {title}",
-            "",
-            *_markdown_table(_FLIP_COLUMNS, map(_flip_cells, flips[:MAX_LISTED])),
-        ]
+        lines += [f"### {title}", "", *_markdown_table(_FLIP_COLUMNS, map(_flip_cells, flips[:MAX_LISTED]))]
         if len(flips) > MAX_LISTED:
             lines += ["", f"and {len(flips) - MAX_LISTED} more"]
+        lines += [""]
+    lines += [
+        "### Metrics",
+        "",
+        *_markdown_table(_COLUMNS, map(_metric_cells, comparison.metrics[:MAX_METRICS])),
+    ]
+    if len(comparison.metrics) > MAX_METRICS:
+        lines += ["", f"and {len(comparison.metrics) - MAX_METRICS} more metrics"]
     lines += [line for text in _lines(comparison) for line in ("", code(text, 400))]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", "</details>", ""])
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -312,18 +276,11 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield from _line("question", text, changed)
     yield from interval_lines(comparison)
     yield from judge_lines(comparison)
-    if comparison.unrecorded:
-        sessions = counted(comparison.unrecorded, "session")
-        yield f"{sessions} without a recorded {comparison.by}, left out of both"
     yield from _line("metric", "only in the first", comparison.metrics_only_in_first)
     yield from _line("metric", "only in the second", comparison.metrics_only_in_second)
     for side, sample in (("first", comparison.first), ("second", comparison.second)):
         yield from _replay_line(sample.replayed, side)
-        if sample.ungraded:
-            yield f"{counted(sample.ungraded, 'session')} of the {side} never graded, left out"
-        if sample.arrived_since:
-            older = f"{counted(sample.arrived_since, 'verdict')} of the {side}"
-            yield f"{older} given before more of the session arrived: grade again"
+    yield from left_out(comparison)
 
 
 def _replay_line(replayed: Sequence[Replayed], side: str) -> Iterator[str]:
@@ -359,7 +316,3 @@ def _line(noun: str, text: str, names: Sequence[str]) -> Iterator[str]:
         shown = ", ".join(names[:MAX_LISTED])
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
         yield f"{counted(len(names), noun)} {text}: {shown}{more}"
-
-
-def _more(number: int) -> Text:
-    return Text(f"and {number - MAX_LISTED} more; --all lists them")

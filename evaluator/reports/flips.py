@@ -33,7 +33,7 @@ def flips_of(comparison: Comparison) -> list[Flip]:
     return list(dict.fromkeys(flips))
 
 
-def _shown_sessions(flip: Flip) -> tuple[str, str]:
+def sessions_of(flip: Flip) -> tuple[str, str]:
     """Return the ids of a session before and of one after, which show the flip: one passes, if any does."""
     before, after = (
         next((one for one in side if (one.verdict == "passed") is passes), side[0])
@@ -53,19 +53,38 @@ def flip_lines(flips: Sequence[Flip], stored: Stored) -> Text:
     stored.
     """
     lines = []
-    sessions = _sessions(flips, stored) if 0 < len(flips) <= MAX_WHOLE else {}
+    ids = [one for flip in flips for one in sessions_of(flip)] if len(flips) <= MAX_WHOLE else []
+    sessions = _stored_sessions(ids, stored) if ids else {}
     for flip in flips[:MAX_LISTED]:
         lines.append(_line(flip))
-        before, after = map(sessions.get, _shown_sessions(flip))
+        before, after = map(sessions.get, sessions_of(flip))
         lines += _changed_lines(before, after) if before and after else []
     if len(flips) > MAX_LISTED:
         lines.append(Text(f"and {len(flips) - MAX_LISTED} more"))
     return Text("\n").join(lines) if lines else Text("no question flipped")
 
 
-def _sessions(flips: Sequence[Flip], stored: Stored) -> dict[str, Session]:
-    """Return those of the sessions that show flips that are stored, by id."""
-    ids = [session_id for flip in flips for session_id in _shown_sessions(flip)]
+def lines_that_differ(before: str, after: str, stored: Stored) -> list[tuple[str, str]]:
+    """Return the lines that differ between two sessions, each with `-` (the first's) or `+`.
+
+    There is none if one of the two is not stored.
+    """
+    found = _stored_sessions([before, after], stored)
+    if before not in found or after not in found:
+        return []
+    return [(line[0], line[1:]) for line in _diff(found[before], found[after], context=0)]
+
+
+def _diff(before: Session, after: Session, context: int) -> list[str]:
+    return [
+        line
+        for line in unified_diff(_spoken(before), _spoken(after), n=context, lineterm="")
+        if not line.startswith(("---", "+++", "@@"))
+    ]
+
+
+def _stored_sessions(ids: Sequence[str], stored: Stored) -> dict[str, Session]:
+    """Return those of the sessions that are stored, by id."""
     try:
         with stored.reading() as store:
             return {session.session_id: session for session in load_sessions(store, ids).decoded()}
@@ -91,11 +110,7 @@ def _verdict(sessions: Sequence[Graded]) -> Text:
 
 def _changed_lines(before: Session, after: Session) -> list[Text]:
     """Return what differs between two sessions: `-` is the first's alone, `+` the second's."""
-    found = [
-        line
-        for line in unified_diff(_spoken(before), _spoken(after), n=1, lineterm="")
-        if not line.startswith(("---", "+++", "@@"))
-    ]
+    found = _diff(before, after, context=1)
     lines = [cell(f"  {line}", newline=" ") for line in found[:MAX_LINES]]
     for line in lines:
         line.stylize({"-": "red", "+": "green"}.get(line.plain[2], ""))

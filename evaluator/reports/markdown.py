@@ -10,6 +10,7 @@ from itertools import islice
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.run import Run, SessionVerdict
+from spangrade.evaluator.reports.headline import as_markdown, head_of_run
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
@@ -50,13 +51,11 @@ def _lines(run: Run) -> Iterator[str]:
     name = f" {code(run.name)}" if run.name else ""
     yield f"## spangrade{name}: {_OUTCOMES[run.exit_code]}"
     yield ""
-    yield code(str(run), MAX_REASON)
+    yield as_markdown(head_of_run(run))
     yield ""
     dataset = f"Dataset {code(run.dataset)}" if run.dataset else "No dataset"
     yield f"{dataset}, run {code(run.run_id)}, exit code {int(run.exit_code)}."
-    if run.judge_line:
-        yield ""
-        yield code(run.judge_line, MAX_REASON)
+    yield from ("", "<details><summary>All of the run</summary>")
     not_passed = sum(session.verdict is not Verdict.PASSED for session in run.sessions)
     if not_passed:
         yield from ("", "### Not passed", "")
@@ -71,7 +70,7 @@ def _lines(run: Run) -> Iterator[str]:
         yield from _metrics_table(run)
     if run.repeats is not None:
         yield from _repeats(run.repeats)
-    yield ""
+    yield from ("", "</details>", "")
 
 
 def _not_passed(run: Run) -> Iterator[SessionVerdict]:

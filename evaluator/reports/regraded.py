@@ -6,8 +6,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from spangrade.evaluator.grading.regraded import Regraded
-from spangrade.evaluator.reports.tables import MAX_LISTED, cell
+from spangrade.evaluator.reports.tables import cell
 from spangrade.tracer.terminal import counted
+
+MAX_LISTED = 20  # verdicts that change
 
 
 def regraded_tables(regraded: Regraded, *, every: bool) -> RenderableType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,6 @@ if TYPE_CHECKING:  # grading takes 30 ms to import, and most tables are of rows
     from spangrade.evaluator.grading.run import Run, SessionVerdict
     from spangrade.evaluator.statistics.repeats.repeats import Repeats
 
-MAX_LISTED = 20  # sessions of one verdict; sessions.jsonl has all of them
 WIDE = 120  # columns from which the list of sessions has all of its own
 
 VERDICT_STYLES: Mapping[str, str] = {  # the gravest first
@@ -63,71 +61,31 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str 
     return made
 
 
-def run_tables(run: Run, *, every: bool = False, all_metrics: bool = False) -> RenderableType:
-    """Return what did not pass and why, the gates' totals, what the judge cost, and the totals.
-
-    Unless `every`, only the first sessions of each verdict are listed; with `all_metrics` there are also the
-    totals of metrics that are only reported.
-    """
-    limit = None if every else MAX_LISTED
+def run_tables(run: Run, *, every: bool = False) -> RenderableType | None:
+    """Return the results by group and, with `every`, all else that a run has; None if that is nothing."""
     parts: list[RenderableType] = []
     by_verdict: dict[Verdict, list[SessionVerdict]] = {
         verdict: [] for verdict in (*PRECEDENCE, Verdict.UNMATCHED)
     }
-    for session in run.sessions:
+    for session in run.sessions if every else ():
         if session.verdict in by_verdict:
             by_verdict[session.verdict].append(session)
     if any(by_verdict.values()):
-        parts.append(_verdicts_table(by_verdict, limit))
-    for verdict, sessions in by_verdict.items():
-        if more := len(sessions[len(sessions) if limit is None else limit :]):
-            parts.append(Text(f"and {more} more {verdict}; --all lists them"))
-    if (alike := _alike(run)) is not None:
-        parts.append(alike)
+        parts.append(_verdicts_table(by_verdict))
     if run.group_by is not None:
         rows = [{run.group_by: name, **counts} for name, counts in run.groups.items()]
         parts.append(table(rows, list(rows[0]) if rows else []))
-    folded = () if all_metrics else _only_reported(run)
-    if shown := [name for name in run.metrics if name not in folded]:
-        parts.append(_metrics_table(run, shown))
-    if folded:
-        metrics = counted(len(folded), "metric")
-        parts.append(cell(f"{metrics} only reported: {', '.join(folded)} (--all-metrics)"))
-    if run.repeats is not None:
+    if every and run.metrics:
+        parts.append(_metrics_table(run))
+    if every and run.repeats is not None:
         parts.append(_repeats_tables(run.repeats))
-    if run.judge_line:
-        parts.append(cell(run.judge_line))
-    if run.price_overrides:
-        parts.append(cell(f"priced by the settings: {', '.join(run.price_overrides)}"))
-    for name, number in run.root_agents.items():
-        parts.append(cell(f"in {counted(number, 'session')}, {name}"))
-    if run.unreviewed:
-        parts.append(cell(f"{counted(run.unreviewed, 'golden question')} not reviewed yet"))
-    return Group(*parts, cell(str(run)))
+    return Group(*parts) if parts else None
 
 
-def _alike(run: Run) -> Text | None:
-    """Return a line for each way in which sessions of a run failed, as `missing: cancel_policy: 8 sessions`.
-
-    None if no two of them failed alike.
-    """
-    from spangrade.evaluator.statistics.clusters import what_went_wrong
-
-    failing = (Verdict.FAILED, Verdict.BROKEN)
-    ways = Counter(what_went_wrong(one.reason) for one in run.sessions if one.verdict in failing)
-    if not ways or max(ways.values()) < 2:
-        return None
-    ordered = sorted(ways.items(), key=lambda way: (-way[1], way[0]))
-    lines = [cell(f"{what}: {counted(number, 'session')}") for what, number in ordered[:MAX_LISTED]]
-    if (more := len(ways) - MAX_LISTED) > 0:
-        lines.append(Text(f"and {more} more; `spangrade explain` lists them"))
-    return Text("\n").join(lines)
-
-
-def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]], limit: int | None) -> Table:
+def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]]) -> Table:
     made = Table("session", "question", "verdict", "reason")
     for verdict, sessions in by_verdict.items():
-        for session in sessions[:limit]:
+        for session in sessions:
             made.add_row(
                 cell(session.session_id or "–"),
                 cell(session.question_id or "–"),
@@ -137,20 +95,15 @@ def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]], limi
     return made
 
 
-def _only_reported(run: Run) -> Sequence[str]:
-    """Return the metrics that nobody asked for; one that broke is not among them."""
-    return [name for name, totals in run.metrics.items() if name in run.reported and not totals.failures]
-
-
-def _metrics_table(run: Run, names: Iterable[str]) -> Table:
+def _metrics_table(run: Run) -> Table:
     made = Table("metric")
     columns = ["mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures"]
     if run.judge_failures:
         columns.append("judge_failures")
     for column in columns:
         made.add_column(column.replace("_", " "), justify="right")
-    for name in names:
-        row = run.metrics[name].to_json()
+    for name, totals in run.metrics.items():
+        row = totals.to_json()
         made.add_row(
             cell(name), *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
         )

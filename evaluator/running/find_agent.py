@@ -27,7 +27,7 @@ def agent_of(settings: RunSettings) -> Any:
     from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
 
     if settings.http is not None:
-        return HttpAgent(settings.http)
+        return HttpAgent(settings.http, settings.http_body, settings.http_reply)
     if settings.openai is not None and settings.model is not None:
         return ChatAgent(settings.openai, settings.model)
     raise FieldError("agent", "expected an agent, here or in the table `run` of the settings")
@@ -81,6 +81,14 @@ def identity_of(agent: Any, name: str | None = None) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     code = Path(file).read_bytes() if file and Path(file).is_file() else b""
     return f"{module}:{named} {sha256(code).hexdigest()}"
+
+
+def version_of(identity: str) -> str:
+    """Return the agent and the state of its source file, as `agent:answer@1f2e3d4c`, for a name."""
+    named, _, digest = identity.rpartition(" ")
+    module, _, name = named.rpartition(":")
+    short = f"{module.rpartition('.')[2]}:{name.rpartition('.')[2]}"[:60]
+    return f"{short}@{digest[:8]}" if name else ""
 
 
 def _of_file(path: Path) -> ModuleType:

@@ -22,14 +22,15 @@ from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, prepare
-from spangrade.evaluator.grading.revision import run_name
+from spangrade.evaluator.grading.revision import revision, run_name
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import AfterSave
 from spangrade.evaluator.grading.seen import seen_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import JudgeRun
-from spangrade.evaluator.running.find_agent import find_agent, identity_of
+from spangrade.evaluator.running.earlier import not_passed
+from spangrade.evaluator.running.find_agent import find_agent, identity_of, version_of
 from spangrade.evaluator.running.hold import NO_SESSIONS, Conversations, Held, Task
 from spangrade.evaluator.running.recorded import (
     RecordedSession,
@@ -71,9 +72,9 @@ def run_agent(
     """
     if spec.select.of_sessions is not None:
         raise FieldError("select.where", "it chooses questions here: expected metadata.KEY = VALUE")
-    spec = replace(spec, name=spec.name or run_name(Path.cwd()))
-    name = str(spec.name)
     stored = DatabaseFile(db, callbacks)
+    if options.failed:
+        spec = _of_failed(spec, stored)
     prepared = _questions_alone(prepare(spec, stored, callbacks))
     prepared.judge()  # one that cannot be used is known before the agent runs
     questions = prepared.questions.golden_questions
@@ -83,6 +84,9 @@ def run_agent(
     if agent_text is not None:
         agent = find_agent(agent_text)
     identity = identity_of(agent, agent_text)
+    code = version_of(identity)
+    name = spec.name or run_name(Path.cwd(), code)
+    prepared = replace(prepared, spec=replace(prepared.spec, name=name))
     asked = {question.id: asked_of(question, identity) for question in questions}
     mark, before = _run_of(name, options, db, callbacks)
     current = _still_asked(name, before, asked, callbacks)
@@ -96,10 +100,33 @@ def run_agent(
         seen = _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = [one for one in sessions_of(store, mark) if _is_asked(one, asked)]
-    complete = frozenset(one.session_id for one in sessions if one.complete)
+        complete = frozenset(one.session_id for one in sessions if one.complete)
+        declared = store.query(
+            "SELECT 1 FROM derived.sessions WHERE list_contains($ids, session_id) "
+            "AND agent_version IS NOT NULL LIMIT 1",
+            {"ids": list(complete)},
+        )
     not_run = missing(ids, options.times, sessions)
+    checked_out = revision(Path.cwd())
+    if not declared and (inferred := checked_out.commit if checked_out.dirty is False else code):
+        # A version that the agent does not declare: it is noted on the run, and is not that of its sessions.
+        tags = {"inferred_version": inferred, **prepared.spec.tags}
+        prepared = replace(prepared, spec=replace(prepared.spec, tags=tags))
     prepared = replace(prepared, only=complete, not_run=len(not_run), seen=seen, redact=redact)
     return grade_prepared(prepared, stored, callbacks, output, after_save, workers)
+
+
+def _of_failed(spec: GradeSpec, stored: DatabaseFile) -> GradeSpec:
+    """Return the specification for the questions that did not pass when they were asked last."""
+    if spec.path is None:
+        raise FieldError("options.failed", "expected a file with questions")
+    found: list[str] = []
+    if stored.exists():
+        with stored.reading() as store:
+            found = not_passed(store, spec.path, Path.cwd())
+    if not found:
+        raise FieldError("options.failed", f"no question of {spec.path} failed in the runs of this branch")
+    return replace(spec, select=replace(spec.select, questions=(*spec.select.questions, *found)))
 
 
 def _questions_alone(prepared: Prepared) -> Prepared:

@@ -53,7 +53,7 @@ def student_quantile(freedom: float, below: float = (1 + CONFIDENCE) / 2) -> flo
     try:
         from scipy.special import stdtrit
     except ImportError as missing:
-        raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
+        raise InputError("this interval needs scipy: pip install '.[stats]' in its checkout") from missing
     return float(stdtrit(freedom, below))
 
 
@@ -65,7 +65,7 @@ def student_p_value(distance: float, freedom: float) -> float:
     try:
         from scipy.special import stdtr
     except ImportError as missing:
-        raise InputError("this p-value needs scipy: pip install 'spangrade[stats]'") from missing
+        raise InputError("this p-value needs scipy: pip install '.[stats]' in its checkout") from missing
     return 2 * float(stdtr(freedom, -distance))
 
 
@@ -82,7 +82,7 @@ def exchange_p_value(differences: Sequence[float]) -> float:
         import numpy as np
         from scipy.stats import permutation_test
     except ImportError as missing:
-        raise InputError("this p-value needs scipy: pip install 'spangrade[stats]'") from missing
+        raise InputError("this p-value needs scipy: pip install '.[stats]' in its checkout") from missing
     found = permutation_test(
         (np.asarray(differences), np.zeros(len(differences))),
         lambda first, second, axis: np.mean(first - second, axis=axis),
@@ -100,6 +100,6 @@ def deviation_factors(number: int) -> tuple[float, float]:
     try:
         from scipy.special import chdtri
     except ImportError as missing:
-        raise InputError("this interval needs scipy: pip install 'spangrade[stats]'") from missing
+        raise InputError("this interval needs scipy: pip install '.[stats]' in its checkout") from missing
     alpha, freedom = (1 - CONFIDENCE) / 2, max(number - 1, 1)
     return sqrt(freedom / chdtri(freedom, alpha)), sqrt(freedom / chdtri(freedom, 1 - alpha))

@@ -156,13 +156,14 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     assert "## spangrade `my-branch`: failed" in summary
     assert kept[:-1] == of_others
     assert kept[-1]["body"].startswith("<!-- spangrade -->\n\n## spangrade: ")
+    assert "1 broke, 0 fixed" in kept[-1]["body"].partition("```\n")[0]
     assert "Broken: 1" in kept[-1]["body"]
     assert (tmp_path / "spangrade-report" / "report.html").exists()
 
     (tmp_path / "lazy").unlink()
     assert run_action(tmp_path, api, base="main", **inputs)[0] == 0
     assert kept[:-1] == of_others
-    assert "## spangrade `my-branch`: passed" in kept[-1]["body"]
+    assert "```diff\n  1 session: 1 passed\n" in kept[-1]["body"].replace("my-branch: ", "")
 
 
 def test_a_report_that_the_checkout_has_is_not_shown(

@@ -84,4 +84,4 @@ def test_a_message_by_which_the_user_hangs_up_needs_no_reply(
     question: dict[str, Any] = {"id": "q", "scenario": scenario, "forbidden_tools": ["delete"]}
     Path("golden.json").write_text(json.dumps([question]))
     write_sessions(Path("spans.jsonl"), [("s", [HI, OPEN._replace(user=said)])])
-    assert graded(spangrade, "golden.json", "--question", "s=q") == expected
+    assert graded(spangrade, "golden.json", "--answers", "s=q") == expected

@@ -14,7 +14,7 @@ from otlp_sessions import Call, Said, write_sessions
 from spangrade.converters.datasets.golden import append, new_questions
 
 TURNS = [Said("Hi", calls=[Call("find")]), Said("And?")]
-ANSWERS = ("--question", "s1=a")
+ANSWERS = ("--answers", "s1=a")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_session_without_the_id_answers_no_such_question(verdicts: Any) -> Non
 
 def test_questions_of_equal_references_do_not_share_their_sessions(verdicts: Any) -> None:
     questions = {"id": "a", **FIND}, {"id": "b", **FIND}
-    assert verdicts(*questions, options=("two", "--question", "s1=b", "--question", "s2=a")) == (
+    assert verdicts(*questions, options=("two", "--answers", "s1=b", "--answers", "s2=a")) == (
         0,
         {"b": "passed", "a": "passed"},
     )

@@ -267,7 +267,7 @@ def test_a_turn_that_an_event_began_or_that_ends_with_a_handoff_needs_no_reply(
     def graded_again() -> Done:
         new_database(Path("spangrade.duckdb"))
         Path("spans.jsonl").write_text(json.dumps(recorded))
-        return spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--question", "s1=q1")
+        return spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--answers", "s1=q1")
 
     (handoff,) = (span for span in spans if span["name"] == "execute_tool transfer_to_human")
     times = handoff["startTimeUnixNano"], handoff["endTimeUnixNano"]

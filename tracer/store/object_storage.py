@@ -36,7 +36,7 @@ _SETTINGS = (
 )
 _OWN_DATABASES = frozenset({"memory", "system", "temp"})
 _MISREAD = re.compile(r"[*?\[\]{}\x00-\x1f\x7f]|/\.\.?/")
-_NEEDS = "a lake needs {}: pip install 'spangrade[lake]'"
+_NEEDS = "a lake needs {}: pip install '.[lake]' in its checkout"
 
 
 # Instances of DuckDB that are free: to load the extensions takes 0.4 s of CPU, mostly for their signatures.

@@ -77,7 +77,9 @@ class AnthropicJudge:
         try:
             from anthropic import AnthropicError, AsyncAnthropic
         except ImportError as error:
-            raise JudgeUnavailable(f"judge {self.name}: pip install 'spangrade[anthropic]'") from error
+            raise JudgeUnavailable(
+                f"judge {self.name}: pip install '.[anthropic]' in its checkout"
+            ) from error
         try:
             client = AsyncAnthropic(
                 base_url=self._base_url, api_key=self._api_key, timeout=_TIMEOUT_S, max_retries=4

@@ -87,7 +87,7 @@ class OpenAICompatibleJudge:
         try:
             from openai import AsyncOpenAI
         except ImportError as error:
-            raise JudgeUnavailable(f"judge {self.name}: pip install 'spangrade[openai]'") from error
+            raise JudgeUnavailable(f"judge {self.name}: pip install '.[openai]' in its checkout") from error
         if not self._api_key and not self._base_url:
             raise JudgeUnavailable(
                 f"judge {self.name}: no key; set OPENAI_API_KEY, or OPENAI_BASE_URL to a server of your own"

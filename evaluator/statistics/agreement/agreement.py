@@ -192,7 +192,7 @@ def _same_rate_p(first: AgreementRate, second: AgreementRate | None) -> float | 
         import numpy as np  # scipy needs it
         from scipy.stats import fisher_exact
     except ImportError as missing:
-        raise InputError("agreement needs scipy: pip install 'spangrade[stats]'") from missing
+        raise InputError("agreement needs scipy: pip install '.[stats]' in its checkout") from missing
     table = np.array([[one.number, one.total - one.number] for one in (first, second)])
     return float(fisher_exact(table).pvalue)
 

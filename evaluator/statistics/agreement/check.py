@@ -172,5 +172,5 @@ def _same_p(passed: int, changed: int) -> float:
     try:
         from scipy.stats import binomtest
     except ImportError as missing:
-        raise InputError("judge check needs scipy: pip install 'spangrade[stats]'") from missing
+        raise InputError("judge check needs scipy: pip install '.[stats]' in its checkout") from missing
     return float(binomtest(passed, changed).pvalue)

@@ -173,7 +173,7 @@ def compare(
     neither has, and if scipy is not installed.
     """
     if find_spec("scipy") is None:
-        raise InputError("a comparison needs scipy: pip install 'spangrade[stats]'")
+        raise InputError("a comparison needs scipy: pip install '.[stats]' in its checkout")
     measured_in = [dict.fromkeys([*one.values, *one.unknown]) for one in (first, second)]
     with_values = dict.fromkeys([*first.values, *second.values])
     names = [name for name in with_values if all(name in each for each in measured_in)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.metrics import load_metrics
@@ -86,6 +86,18 @@ class Sample:
             found.setdefault(session.key, []).append(session)
         return found
 
+    def of_questions(self, ids: Collection[str]) -> Sample:
+        """Return what is known of these questions alone."""
+        return replace(
+            self,
+            graded=tuple(one for one in self.graded if one.question_id in ids),
+            values={name: _only(by_key, ids) for name, by_key in self.values.items()},
+            unknown={name: _only(by_key, ids) for name, by_key in self.unknown.items()},
+            questions=_only(self.questions, ids),
+            unanswered=self.unanswered & frozenset(ids),
+            replayed=tuple(one for one in self.replayed if one.question_id in ids),
+        )
+
     @cached_property
     def session_ids(self) -> frozenset[str]:
         """The ids of its sessions."""
@@ -101,6 +113,13 @@ class Sample:
         """The questions, also those that none answers, and the sessions without one."""
         answered = frozenset(one.key for one in self.graded if one.question_id is not None)
         return answered | self.unanswered, self.keys_of_graded - answered
+
+
+_Value = TypeVar("_Value")
+
+
+def _only(by_key: Mapping[str, _Value], keys: Collection[str]) -> dict[str, _Value]:
+    return {key: value for key, value in by_key.items() if key in keys}
 
 
 def mean(values: Sequence[float]) -> float:

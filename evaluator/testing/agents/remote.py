@@ -23,10 +23,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from spangrade import tracer
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply
 from spangrade.evaluator.testing.agents.callables import messages_of
+from spangrade.evaluator.testing.agents.http_forms import at_path, filled, path_of, template_of
 from spangrade.evaluator.testing.agents.reading import calls_instead, read_answer
 from spangrade.evaluator.turn import Turn, UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import current_session
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import DoubledKeyError, parse_written, refusal
 
@@ -55,14 +57,24 @@ class HttpAgent:
 
     For each turn it gets one POST of `{"session_id", "question_id", "turn", "text"}` and answers with
     `{"text", "tool_calls", "state"}`, of which the last two may be missing, or with a plain text: see
-    `read_answer`. A tool call is `{"name", "arguments", "result"}`. Raises InputError for what is
-    not an HTTP URL.
+    `read_answer`. A tool call is `{"name", "arguments", "result"}`.
+
+    A server that expects something else stays as it is: `body` is a template in JSON, `{"q": "{text}"}`, in
+    whose texts `{text}`, `{session_id}`, `{question_id}` and `{turn}` stand for their values, and `reply` is
+    the path of the answer in what it returns: `$.data.reply`, `$.choices[0].text`. Raises InputError for what
+    is not an HTTP URL, a template or a path.
     """
 
     url: str
+    body: str | None = None
+    reply: str | None = None
 
     def __post_init__(self) -> None:
         _check(self.url)
+        if self.body is not None:
+            template_of(self.body)
+        if self.reply is not None:
+            path_of(self.reply)
 
 
 @dataclass(frozen=True)
@@ -97,11 +109,16 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
             "turn": 1 + sum(isinstance(turn, UserTurn) for turn in history),
             "text": text,
         }
-        is_json, content = await _post(agent.url, body)
-        if not is_json:
+        is_json, content = await _post(agent.url, body if agent.body is None else filled(agent.body, body))
+        if not is_json and agent.reply is None:
             return Reply(content, to_record=_TO_RECORD)
         try:
-            return read_answer(parse_written(content))._replace(to_record=_TO_RECORD)
+            value = parse_written(content)
+            answered = value if agent.reply is None else at_path(value, agent.reply)
+            if agent.reply is None or isinstance(answered, dict):
+                return read_answer(answered)._replace(to_record=_TO_RECORD)
+            said = answered if isinstance(answered, str | None) else dumps(answered)
+            return Reply(said, to_record=_TO_RECORD)
         except JSONDecodeError as error:
             raise AgentError(f"{_shown(agent.url)}: {refusal(error)}") from None
         except ValueError as error:

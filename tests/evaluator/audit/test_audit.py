@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
+from spangrade.converters.datasets.golden_edits import text_of
 from spangrade.evaluator.audit.audit import (
     NO_GATE_MET,
     NO_QUESTION,
@@ -27,7 +28,6 @@ from spangrade.evaluator.audit.audit import (
     share_caught,
     tried,
 )
-from spangrade.evaluator.audit.golden_edits import text_of
 from spangrade.evaluator.audit.mutant import Mutant, load_kinds
 from spangrade.evaluator.audit.proposals import GateProposal, Proposed, overlapping, proposals
 from spangrade.evaluator.audit.survivors import survivors

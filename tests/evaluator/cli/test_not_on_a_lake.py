@@ -20,5 +20,5 @@ def test_a_lake_without_its_extra_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("spangrade.tracer.store.object_storage.find_spec", lambda name: None)
     refused = spangrade("sessions", "--lake", "postgres:dbname=lake")
-    message = "spangrade: a lake needs duckdb-extension-httpfs: pip install 'spangrade[lake]'"
+    message = "spangrade: a lake needs duckdb-extension-httpfs: pip install '.[lake]' in its checkout"
     assert (refused.code, refused.out, refused.err) == (2, [], [message])

@@ -92,7 +92,7 @@ def test_a_value_that_cannot_be_used_is_named_by_its_option() -> None:
     [
         ("gates", "--metric"),
         ("gates.metrics_files", "--metrics-file"),
-        ("select.answers", "--question"),
+        ("select.answers", "--answers"),
         ("judge.max_cost_usd", "--judge-max-cost"),
         ("mutants.of_each", "--mutants"),
         ("options.idle_s", "--idle"),

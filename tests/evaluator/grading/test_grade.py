@@ -29,6 +29,7 @@ from spangrade.evaluator.metrics import (
     parse_metric,
 )
 from spangrade.evaluator.metrics.matching import normal_text
+from spangrade.evaluator.reports.headline import head_of_run, shown
 from spangrade.evaluator.reports.json import grade_json, write_results, written
 from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.session import Session
@@ -190,12 +191,10 @@ def test_a_session_is_inconclusive_if_its_verdict_depends_on_which_question_it_a
     questions = [question("hi", id="qa", trajectory=SHOP), question("hi", id="qb", trajectory=["cashier"])]
     missing = "trajectory_accuracy: missing: cashier"
     reason = (
-        "it may answer any of the golden questions qa, qb; --question SESSION=ID or spangrade.question_id on "
+        "it may answer any of the golden questions qa, qb; --answers SESSION=ID or spangrade.question_id on "
         f"its spans says which; as qa passed; as qb failed: {missing}"
     )
-    unanswered = (
-        "no session answers it for certain: others begin alike; --question SESSION=ID says which does"
-    )
+    unanswered = "no session answers it for certain: others begin alike; --answers SESSION=ID says which does"
     assert verdicts([said("hi")], questions) == [
         ("s1", None, Verdict.INCONCLUSIVE, reason),
         (None, "qa", Verdict.INCONCLUSIVE, unanswered),
@@ -234,7 +233,7 @@ def test_questions_that_expect_the_same_share_their_sessions() -> None:
             None,
             "qc",
             Verdict.INCONCLUSIVE,
-            "no session answers it; import one, or name it with --question SESSION=ID",
+            "no session answers it; import one, or name it with --answers SESSION=ID",
         ),
     ]
     assert [one[1] for one in verdicts(sessions, questions)] == ["qa", "qb", "qc", "qa"]
@@ -300,7 +299,7 @@ def test_a_session_that_fits_no_question_is_told_but_does_not_fail() -> None:
 
 
 def test_a_question_that_no_session_answers_is_inconclusive() -> None:
-    reason = "no session answers it; import one, or name it with --question SESSION=ID"
+    reason = "no session answers it; import one, or name it with --answers SESSION=ID"
     assert graded([], [question()]) == [
         Grade(None, "q1", Verdict.INCONCLUSIVE, reason, {"conversation": Inconclusive(reason)})
     ]
@@ -416,29 +415,39 @@ def test_a_report_counts_verdicts_and_folds_metrics() -> None:
     }
 
 
-def test_tables_show_recorded_text_without_markup_or_control_characters() -> None:
+def test_what_heads_a_run_shows_recorded_text_without_markup_or_control_characters() -> None:
     screen = StringIO()
-    Console(file=screen, width=300).print(run_tables(reported(FOUR)))
+    Console(file=screen, width=300).print(shown(head_of_run(reported(FOUR))), soft_wrap=True)
     text = screen.getvalue()
     assert "agent_routing: did not take part: shop; took part: [bold]x\ufffd[2J" in text
     assert "\x1b" not in text
-    assert text.endswith(str(reported(FOUR)) + "\n")
+    assert text.startswith(str(reported(FOUR)) + "\n")
 
 
-def test_a_table_tells_the_gravest_first_and_counts_what_it_leaves_out() -> None:
+def test_a_table_lists_the_gravest_first() -> None:
     made = [said(f"{n}", session_id=f"strange{n}") for n in range(25)]
     grades = graded([*made, said("hi", session_id="s1", agents=["other"])], [question()])
     screen = StringIO()
-    Console(file=screen, width=200).print(run_tables(reported(grades)))
-    lines = screen.getvalue().splitlines()
-    told = [line.split()[1] for line in lines if line.startswith(("│ s1 ", "│ strange"))]
-    assert told == ["s1", *(f"strange{n}" for n in range(20))]
-    assert "and 5 more unmatched; --all lists them" in lines
-    screen = StringIO()
     Console(file=screen, width=200).print(run_tables(reported(grades), every=True))
     lines = screen.getvalue().splitlines()
-    assert sum(line.startswith("│ strange") for line in lines) == 25
-    assert not any("more" in line for line in lines)
+    told = [line.split()[1] for line in lines if line.startswith(("│ s1 ", "│ strange"))]
+    assert told == ["s1", *(f"strange{n}" for n in range(25))]
+    assert run_tables(reported(grades)) is None
+
+
+def test_sessions_that_failed_alike_are_one_line_and_ten_lines_are_the_most() -> None:
+    run = Run("r1")
+    for number in range(40):
+        reason = f"tool_usage_accuracy: missing: {'abcdefgh'[number % 8]}"
+        run.add(Grade(f"s{number}", f"q{number}", Verdict.FAILED, reason, {}))
+    lines = [line.text for line in head_of_run(run)]
+    assert len(lines) <= 10
+    assert lines[1] == "failed 5 (q0, q8, q16, q24, q32): tool_usage_accuracy: missing: a"
+    assert lines[6:] == [
+        "also: 3 more ways to fail",
+        "exit code 1: a session failed",
+        "next: spangrade show s0 · spangrade explain r1 · --all lists the rest",
+    ]
 
 
 def test_an_empty_report_is_not_an_error_of_its_own() -> None:

@@ -79,7 +79,7 @@ def test_a_session_that_may_answer_many_questions_names_the_first_of_them() -> N
     asked = [question("hi", f"number {n}", id=f"q{n}") for n in range(5)]
     verdicts = list(grade([session([("hi", ())])], GoldenDataset(golden_questions=asked)))
     assert verdicts[0].reason == (
-        "it may answer any of the golden questions q0, q1, q2 and 2 others; --question SESSION=ID or "
+        "it may answer any of the golden questions q0, q1, q2 and 2 others; --answers SESSION=ID or "
         "spangrade.question_id on its spans says which"
     )
 

@@ -150,16 +150,16 @@ def test_which_question_a_session_answers_can_be_chosen(
     command = ("grade", tagged, "--db", tmp_path / "s.duckdb", "--spans", SAMPLE / "spans.otlp.jsonl")
     golden = json.loads(tagged.read_bytes())
     first, second = (one["id"] for one in golden["golden_questions"][:2])
-    done = spangrade(*command, "--question", f"conversation-1={second}", "--format", "json")
+    done = spangrade(*command, "--answers", f"conversation-1={second}", "--format", "json")
     by_session = {one["session_id"]: one for one in json.loads("\n".join(done.out))["grades"]}
     assert (done.code, by_session["conversation-1"]["question_id"]) == (1, second)
     assert by_session[None]["question_id"] == first
     for option, problem in (
-        ("conversation-1", "--question: expected SESSION=ID, found 'conversation-1'"),
-        ("conversation-1=nothing", '--question conversation-1: no golden question has the id "nothing"'),
-        (f"c=1={first}", "--question: no session 'c=1' to grade: `spangrade sessions` lists them"),
+        ("conversation-1", "--answers: expected SESSION=ID, found 'conversation-1'"),
+        ("conversation-1=nothing", '--answers conversation-1: no golden question has the id "nothing"'),
+        (f"c=1={first}", "--answers: no session 'c=1' to grade: `spangrade sessions` lists them"),
     ):
-        refused = spangrade(*command, "--question", option)
+        refused = spangrade(*command, "--answers", option)
         assert (refused.code, refused.err) == (2, [f"spangrade: {problem}"])
-    twice = spangrade(*command, "--question", f"a={first}", "--question", f"a={second}")
-    assert twice.err == [f"spangrade: --question a: two values, {first} and {second}; expected one"]
+    twice = spangrade(*command, "--answers", f"a={first}", "--answers", f"a={second}")
+    assert twice.err == [f"spangrade: --answers a: two values, {first} and {second}; expected one"]

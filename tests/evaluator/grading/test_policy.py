@@ -153,7 +153,7 @@ def test_a_gate_that_applies_to_no_session_makes_the_run_inconclusive() -> None:
     assert run.to_json()["metrics"]["typo"]["not_applicable"] == 2
     assert Run(gates=["typo"]).to_json()["metrics"]["typo"]["scores"] == 0
     screen = StringIO()
-    Console(file=screen, width=200).print(run_tables(run))
+    Console(file=screen, width=200).print(run_tables(run, every=True))
     assert "│ typo " in screen.getvalue()
 
 

@@ -73,7 +73,7 @@ def test_what_a_grade_would_find_inconclusive_is_named_with_how_to_supply_it(spa
         "call spangrade.set_state(), or record a spangrade.state event on any span; "
         "or do not compare it (grade --no-reference reference_state_variables)"
     )
-    assert "grade --question SESSION=ID" in found["ambiguous", "either"][1]
+    assert "grade --answers SESSION=ID" in found["ambiguous", "either"][1]
     assert "--judge-model" in found["needs_judge", "differs"][1]
     assert spangrade("sql", "SELECT 1 FROM runs", "--format", "json").out == ["[]"]
 
@@ -82,7 +82,7 @@ def test_a_question_without_a_session_is_named(spangrade: Spangrade) -> None:
     assert spangrade("import", "spans.jsonl").code == 0
     done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
     unanswered = [one["what"] for one in json.loads("\n".join(done.out)) if one["code"] == "unanswered"]
-    never = "golden question never: no session answers it; import one, or name it with --question SESSION=ID"
+    never = "golden question never: no session answers it; import one, or name it with --answers SESSION=ID"
     assert never in unanswered
     assert all(session_id == "stateless" for _, session_id in linted(spangrade, "stateless")[1])
 

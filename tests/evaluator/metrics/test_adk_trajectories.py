@@ -158,7 +158,7 @@ def test_without_a_conversation_there_is_no_score() -> None:
     (unanswered,) = grade([], dataset)
     assert (unanswered.verdict, unanswered.reason) == (
         Verdict.INCONCLUSIVE,
-        "no session answers it; import one, or name it with --question SESSION=ID",
+        "no session answers it; import one, or name it with --answers SESSION=ID",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -13,9 +14,10 @@ from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.reports.comparison import comparison_markdown
+from spangrade.evaluator.reports.headline import as_markdown, head_of_comparison
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.statistics.comparison.compare import compare
-from spangrade.evaluator.statistics.comparison.gate import judge, parse_gate
+from spangrade.evaluator.statistics.comparison.gate import Compared, judge, parse_gate
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
 from spangrade.tracer.canonical_json import canonical
 
@@ -69,8 +71,17 @@ def _tokens(tokens: list[Token]) -> Iterator[Token]:
 
 ALLOWED = {
     "heading", "paragraph", "inline", "text", "code_inline", "bullet_list", "list_item", "strong",
-    "table", "thead", "tbody", "tr", "th", "td", "softbreak",
+    "table", "thead", "tbody", "tr", "th", "td", "softbreak", "html_block", "fence",
 }  # fmt: skip
+
+
+def only_our_html(text: str) -> bool:
+    """Return whether all HTML that a text has is what folds a part of it."""
+    html = {token.content for token in _tokens(GITHUB.parse(text)) if token.type == "html_block"}
+    return all(
+        re.fullmatch(r"</details>\n*|<details><summary>All of the (run|comparison)</summary>\n*", one)
+        for one in html
+    )
 
 
 def hostile_comparison(texts: list[str]) -> str:
@@ -94,14 +105,17 @@ def hostile_comparison(texts: list[str]) -> str:
             )
         )
     comparison = compare(*samples, allow_changed=True)
-    return comparison_markdown(comparison, [judge(parse_gate("passed worse by 0.1"), comparison)])
+    compared = Compared(comparison, (judge(parse_gate("passed worse by 0.1"), comparison),))
+    head = as_markdown(head_of_comparison(compared, compared.exit_code()))
+    return comparison_markdown(*compared, head=head)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_comparison_shows_recorded_text_in_its_own_cell(text: str) -> None:
     rendered = hostile_comparison([text])
     assert markup(rendered) <= ALLOWED
-    metrics, broken = tables(rendered)
+    assert only_our_html(rendered)
+    broken, metrics = tables(rendered)
     name = shown(text)
     assert [row[0] for row in metrics] == ["passed", name]
     assert {len(row) for row in metrics} == {7}
@@ -116,6 +130,7 @@ def test_a_run_shows_recorded_text_in_its_own_cell(text: str) -> None:
     run.add(Grade(text, "q1", Verdict.FAILED, text, {text: Score(0.5, False, text)}))
     rendered = markdown(run)
     assert markup(rendered) <= ALLOWED
+    assert only_our_html(rendered)
     groups, metrics = tables(rendered)
     assert [row[0] for row in groups] == [shown(text)]
     assert metrics == [[shown(text), "0.5", "0.5", "0.5", "0", "1", "0", "0"]]

@@ -57,7 +57,7 @@ GRADES = [
         None,
         "q4",
         Verdict.INCONCLUSIVE,
-        "no session answers it; import one, or name it with --question SESSION=ID",
+        "no session answers it; import one, or name it with --answers SESSION=ID",
         {},
     ),
 ]
@@ -90,16 +90,26 @@ polite is 1, beyond its threshold: rude</failure></testcase>
 no golden question has its user inputs</skipped></testcase>
 <testcase classname="golden" name="q4"><properties><property name="verdict" value="inconclusive"/>\
 </properties><failure message="inconclusive: no session answers it; \
-import one, or name it with --question SESSION=ID" type="inconclusive">\
-no session answers it; import one, or name it with --question SESSION=ID</failure>\
+import one, or name it with --answers SESSION=ID" type="inconclusive">\
+no session answers it; import one, or name it with --answers SESSION=ID</failure>\
 </testcase></testsuite></testsuites>"""
 
 MARKDOWN = """\
 ## spangrade: broken
 
-`5 sessions: 1 passed, 1 failed, 1 inconclusive, 1 broken, 1 unmatched; 1 golden question unanswered`
+```diff
+  5 sessions: 1 passed, 1 failed, 1 inconclusive, 1 broken, 1 unmatched; 1 golden question unanswered
+  broken q3: mine: ZeroDivisionError
+  failed q1: recall: missing: find; polite: rude
+  inconclusive q2: cost: no price
+  inconclusive q4: no session answers it; import one, or name it with --answers SESSION=ID
+  exit code 3: a metric or a judge broke
+  next: spangrade show s4 · spangrade explain r1 · --all lists the rest
+```
 
 Dataset `golden.json`, run `r1`, exit code 3.
+
+<details><summary>All of the run</summary>
 
 ### Not passed
 
@@ -107,7 +117,7 @@ Dataset `golden.json`, run `r1`, exit code 3.
 - **failed** `s2`, question `q1`: `recall: missing: find; polite: rude`
 - **inconclusive** `s3`, question `q2`: `cost: no price`
 - **inconclusive** no session, question `q4`: \
-`no session answers it; import one, or name it with --question SESSION=ID`
+`no session answers it; import one, or name it with --answers SESSION=ID`
 - **unmatched** `s5`: `no golden question has its user inputs`
 
 ### Metrics
@@ -121,6 +131,8 @@ Dataset `golden.json`, run `r1`, exit code 3.
 | `voice` | – | – | – | – | 0 | 0 | 0 |
 | `tokens` | – | – | – | – | 0 | 1 | 0 |
 | `mine` | – | – | – | – | 0 | 0 | 1 |
+
+</details>
 """
 
 
@@ -232,7 +244,11 @@ def test_recorded_text_is_neither_markup_nor_a_control(tmp_path: Path) -> None:
     shown = "a'</code></failure>]]><img onerror=f()> # @all [x](https://evil.example) ¦ ��[2J�"
     lines = markdown(run).splitlines()
     assert f"- **failed** `{shown}`, question `{shown}`: `{shown}`" in lines
-    for line in lines:
+    # A fence is text to its end; what folds a part of the report is our own.
+    start, end = lines.index("```diff"), lines.index("```")
+    assert not any("`" in line for line in lines[start + 1 : end])
+    ours = ("</details>", "<details><summary>All of the run</summary>")
+    for line in [one for one in lines[:start] + lines[end + 1 :] if one not in ours]:
         outside = re.sub(r"`[^`]*`", "", line)
         assert "`" not in outside
         assert not re.search(r"[<>@\[\]\\]|https?:|evil|\x1b", outside), line

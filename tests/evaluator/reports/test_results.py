@@ -66,7 +66,7 @@ def graded(folder: Path) -> Run:
             None,
             "q2",
             Verdict.INCONCLUSIVE,
-            "no session answers it; import one, or name it with --question SESSION=ID",
+            "no session answers it; import one, or name it with --answers SESSION=ID",
             {},
         ),
     ]
@@ -171,7 +171,7 @@ def test_the_csv_has_a_row_per_session_and_no_formula(tmp_path: Path) -> None:
             "sub_agent_trace": "",
             "trace_summary": "",
             "verdict": "inconclusive",
-            "reason": "no session answers it; import one, or name it with --question SESSION=ID",
+            "reason": "no session answers it; import one, or name it with --answers SESSION=ID",
             **unmeasured,
         },
     ]

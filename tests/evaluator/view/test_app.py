@@ -200,7 +200,10 @@ def test_view_needs_its_extra(spangrade: Spangrade, monkeypatch: pytest.MonkeyPa
     monkeypatch.delitem(sys.modules, "spangrade.evaluator.view.server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = spangrade("view")
-    assert (done.code, done.err) == (2, ["spangrade: view needs uvicorn: pip install 'spangrade[view]'"])
+    assert (done.code, done.err) == (
+        2,
+        ["spangrade: view needs uvicorn: pip install '.[view]' in its checkout"],
+    )
 
 
 def test_view_says_what_is_wrong_in_one_line(spangrade: Spangrade, tmp_path: Path) -> None:

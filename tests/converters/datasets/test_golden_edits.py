@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.evaluator.audit.golden_edits import Edit, edited, edited_text
+from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
 from spangrade.tracer.errors import InputError
 
 QUESTION = {
