@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
 
 from spangrade.converters.spans.dialect import Signs
 from spangrade.converters.spans.registry import dialects
+from spangrade.evaluator.cli.app import app
+from spangrade.evaluator.cli.commands import COMMANDS, COMMON, GROUPS
 from spangrade.evaluator.derive.schema import DocumentedView, documented_views
 from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.evaluator.metrics.metric import Metric
@@ -61,28 +64,64 @@ def metrics_page() -> str:
 
 
 def commands_page() -> str:
-    """Return the text of docs/commands.md, which typer writes."""
-    command = [sys.executable, "-m", "typer", "spangrade.evaluator.cli.app", "utils", "docs"]
-    done = subprocess.run(
-        [*command, "--name", "spangrade", "--title", "Commands"], capture_output=True, text=True, check=True
+    """Return the text of docs/commands.md: the commands by group, with an example and all options."""
+    lines = [_COMMANDS_HEAD, *(f"- `{flag}`: {what}" for flag, what in COMMON.items())]
+    for group in (*GROUPS, ""):
+        lines += ["", f"## {group or 'Not listed by --help'}"]
+        for name, known in COMMANDS.items():
+            if known.group == group:
+                lines += _command_section(f"spangrade {name}", app_command(name), known.instead)
+    return "\n".join(lines) + "\n"
+
+
+def app_command(name: str) -> Any:
+    """Return a command as the command line builds it."""
+    return get_command(app).get_command(None, name)
+
+
+def _command_section(path: str, command: Any, instead: str = "") -> Iterator[str]:
+    """Yield the lines of a command, and of those under it."""
+    if hasattr(command, "commands"):
+        for name, one in command.commands.items():
+            own = name == getattr(command, "default", None)
+            yield from _command_section(path if own else f"{path} {name}", one)
+        return
+    arguments = " ".join(
+        one.metavar or one.name.upper() for one in command.params if one.param_type_name == "argument"
     )
-    title, _, rest = done.stdout.partition("\n")
-    text = _with_whole_summaries(rest.replace("&#x27;", "'").replace("&quot;", '"').rstrip())
-    return f"{title}\n\nThis page is written by `docs/write_pages.py`.\n{text}\n"
+    yield from ("", f"### `{path}`", "")
+    if instead:
+        yield from (f"An earlier name: use `spangrade {instead}`.", "")
+    help_text = re.sub(r"^\$ (.*)\n", r"```sh\n\1\n```\n", command.help or "")
+    yield from (help_text.strip(), "", f"`{path} [OPTIONS] {arguments}`".replace(" `", "`"), "")
+    for one in command.params:
+        if one.param_type_name == "argument" and getattr(one, "help", None):
+            yield f"- `{one.metavar or one.name.upper()}`: {one.help}"
+    for hidden in (False, True):
+        options = [
+            one
+            for one in command.params
+            if one.param_type_name == "option"
+            and one.hidden is hidden
+            and one.help
+            and one.name not in _SHARED
+        ]
+        if options and hidden:
+            yield from ("", "More, on the command line and in the settings:", "")
+        for one in options:
+            value = "" if one.is_flag else f" {one.metavar or 'VALUE'}"
+            variable = f"; `${one.envvar}`" if one.envvar else ""
+            yield f"- `{one.opts[0]}{value}`: {one.help}{variable}"
 
 
-def _with_whole_summaries(text: str) -> str:
-    """Return the page with what each command does in full in the lists, where typer cuts it short."""
-    first_lines = dict(re.findall(r"^#+ `(spangrade [^`]+)`\n\n((?:.+\n)+)", text, re.MULTILINE))
-    command, lines = "spangrade", []
-    for line in text.split("\n"):
-        if heading := re.fullmatch(r"#+ `(spangrade [^`]+)`", line):
-            command = heading[1]
-        if entry := re.fullmatch(r"\* `([\w-]+)`: .*\.\.\.", line):
-            summary = " ".join(first_lines[f"{command} {entry[1]}"].split())
-            line = f"* `{entry[1]}`: {summary}"
-        lines.append(line)
-    return "\n".join(lines)
+_SHARED = ("db", "lake", "config", "format", "workers", "log_format", "log_level", "help")
+_COMMANDS_HEAD = """# Commands
+
+`spangrade COMMAND --help` begins with an example and lists what is used every day. All options are here; each
+is a key of the settings, too: `[options.collect]` with `max_body_mb = 32` is `collect --max-body-mb 32`.
+
+This page is written by `docs/write_pages.py`. Options of most commands:
+"""
 
 
 def dialects_page() -> str:

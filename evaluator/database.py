@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -363,6 +364,7 @@ class Database:
         sort: str = SessionSort.START,
         limit: int | None = None,
         origin: str | None = None,
+        select: Selection | str | None = None,
     ) -> Rows:
         """Return a row per session: the columns of the view `sessions`.
 
@@ -371,10 +373,13 @@ class Database:
         which more arrived after their verdict.
         `origin` is what made them: "production", "run", "simulated", "test", "drill", "replay" or "any";
         without one they are those of production, or all as long as there is none.
+        `select` chooses among them, as in `grade`.
         It is read from the tables, whatever the database has under the name of the view.
         """
-        with self.stored.reading() as store:
-            return list_sessions(store, failed=failed, stale=stale, sort=sort, limit=limit, origin=origin)
+        with self._selecting(select) as (store, among):
+            return list_sessions(
+                store, failed=failed, stale=stale, sort=sort, limit=limit, origin=origin, among=among
+            )
 
     def count_origins(self) -> dict[str, int]:
         """Return how many sessions there are by what made them: `production`, `run` and so on."""
@@ -412,6 +417,16 @@ class Database:
                 max_rows=max_rows,
                 on_overrun=on_overrun,
             )
+
+    @contextmanager
+    def _selecting(self, select: Selection | str | None) -> Iterator[tuple[Store, set[str] | None]]:
+        """Give the open database, and the ids of the sessions that a selection chooses; None is all."""
+        from spangrade.evaluator.grading.selection import chosen_ids
+
+        chosen = Selection(where=select) if isinstance(select, str) else select
+        confined = chosen is not None and chosen != Selection()
+        with self.stored.reading(confined=confined) as store:
+            yield store, chosen_ids(store, chosen)
 
     # Grades
 
@@ -708,11 +723,13 @@ class Database:
         *,
         dataset: StrPath | GradeSpec | None = None,
         gates: Metrics | None = None,
+        select: Selection | str | None = None,
     ) -> list[Finding]:
         """Return what the recordings of the sessions, or of one, lack, and how to fix it.
 
         With a `dataset`, after these come the sessions and golden questions that a grade by it and the
-        `gates` would find inconclusive. Nothing is saved, and no judge is asked.
+        `gates` would find inconclusive; with `select` only what is about the sessions that it chooses.
+        Nothing is saved, and no judge is asked.
         """
         from spangrade.evaluator.grading.prepare import prepare
         from spangrade.evaluator.maintenance.lint_grade import lint_stored
@@ -720,9 +737,10 @@ class Database:
         prepared = None
         if dataset is not None:
             prepared = prepare(self._spec(dataset, gates, None, None), self.stored, self._callbacks)
-        with self.stored.reading() as store:
+        with self._selecting(select) as (store, among):
             chosen = None if session_id is None else find_session_id(store, session_id)
-            return lint_stored(store, chosen, prepared, self._callbacks.on_problem, self._workers)
+            found = lint_stored(store, chosen, prepared, self._callbacks.on_problem, self._workers)
+        return found if among is None else [one for one in found if one.session_id in among]
 
     def examine(self, settings_file: Path | None = None, endpoint: str | None = None) -> list[Checked]:
         """Return the state of the installation and the database, as `spangrade doctor` shows it."""
@@ -782,6 +800,7 @@ class Database:
         fail_if: str | Iterable[str] = (),
         min_compared: float | None = None,
         allow_changed_questions: bool = False,
+        select: Selection | str | None = None,
     ) -> Compared:
         """Compare two runs, or two selections of sessions, question by question where both have the same.
 
@@ -793,13 +812,14 @@ class Database:
         comparison to these; the share of sessions that passed is `passed`. `fail_if` are gates such as
         `"worse"`, `"broken > 0"`, `"passed worse by 5 points"` or `"cost worse by 10%"`; `min_compared` is a
         gate on the share of questions that can be compared. Those whose references, gates, versions of
-        metrics or judge are not the same cannot, unless `allow_changed_questions`.
+        metrics or judge are not the same cannot, unless `allow_changed_questions`. Of both sides only the
+        sessions that `select` chooses count.
 
         Raises InputError if there is no such run, for a condition that cannot be used or that no graded
         session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
         cannot be used, and if scipy is not installed.
         """
-        from spangrade.evaluator.grading.selection import unrecorded
+        from spangrade.evaluator.grading.selection import chosen_ids, unrecorded
         from spangrade.evaluator.statistics.comparison.by import condition
         from spangrade.evaluator.statistics.comparison.compare import compare
         from spangrade.evaluator.statistics.comparison.gate import (
@@ -819,12 +839,15 @@ class Database:
             raise FieldError("min_compared", f"expected a share from 0 to 1, found {min_compared:g}")
         gates = [parse_gate(text) for text in several(fail_if)]
         names = (first, second) if by is None else (condition(by, first), condition(by, second))
+        chosen = Selection(where=select) if isinstance(select, str) else select
         if all(map(is_file_of_run, names)) and not self.stored.exists():
             samples, without = samples_of(None, *names), 0
         else:
-            confined = any(map(selects_sessions, names))
+            confined = any(map(selects_sessions, names)) or chosen not in (None, Selection())
             with self.stored.reading(confined=confined) as store:
                 samples = samples_of(store, *names)
+                if (among := chosen_ids(store, chosen)) is not None:
+                    samples = samples[0].of_sessions(among), samples[1].of_sessions(among)
                 without = 0 if by is None else unrecorded(store, by)
         gated = [gate.metric for gate in gates if isinstance(gate, Gate)]
         comparison = compare(*samples, several(metrics), gated=gated, allow_changed=allow_changed_questions)
@@ -835,7 +858,14 @@ class Database:
             results.insert(0, at_least_compared(min_compared, comparison))
         return Compared(comparison, tuple(results))
 
-    def explain(self, run: str, what: str = "", *, baseline: str | None = None) -> list[Cluster]:
+    def explain(
+        self,
+        run: str,
+        what: str = "",
+        *,
+        baseline: str | None = None,
+        select: Selection | str | None = None,
+    ) -> list[Cluster]:
         """Return why sessions of a run failed: those that failed alike together, the largest cluster first.
 
         Arguments and values do not part them: eight sessions that lack a call of one tool are one cluster. A
@@ -847,8 +877,9 @@ class Database:
         from spangrade.evaluator.statistics.clusters import clusters
         from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 
-        with self.stored.reading() as store:
+        with self._selecting(select) as (store, among):
             sessions = sample_of_run(store, find_run_id(store, run)).graded
+            sessions = tuple(one for one in sessions if among is None or one.session_id in among)
             others = () if baseline is None else sample_of_run(store, find_run_id(store, baseline)).graded
         return [one for one in clusters(sessions, others) if what in one.what]
 
@@ -860,6 +891,7 @@ class Database:
         since: str | datetime | None = None,
         until: str | datetime | None = None,
         origin: str = "production",
+        select: Selection | str | None = None,
     ) -> Trend:
         """Return the mean of a metric of the stored sessions by `day`, `version` or `model`, with intervals.
 
@@ -873,8 +905,8 @@ class Database:
         from spangrade.evaluator.statistics.trends.trend import trend
 
         since_ns, until_ns = parsed_time("since", since), parsed_time("until", until)
-        with self.stored.reading() as store:
-            return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns, origin=origin)
+        with self._selecting(select) as (store, among):
+            return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns, origin=origin, among=among)
 
     # What people and programs say
 

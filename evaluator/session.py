@@ -410,6 +410,17 @@ class Session:
     # How many spans and logs its traces have, 0 if it was not read from a database.
     records: int = field(default=0, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        calls = "1 call" if len(self.tool_interactions) == 1 else f"{len(self.tool_interactions)} calls"
+        turns = "1 turn" if len(self.turns) == 1 else f"{len(self.turns)} turns"
+        agents = ", ".join(self.agents or ()) or "agents unknown"
+        return f"<Session {self.session_id}: {turns}, {calls}, {agents}>"
+
+    def _repr_html_(self) -> str:
+        from spangrade.evaluator.reports.notebook import session_html
+
+        return session_html(self)
+
     @property
     def final_response(self) -> str | None:
         """The reply of its last turn; None if there is none, or it is not recorded."""

@@ -29,8 +29,11 @@ def answer(text):
         return text
 """
 GATE = ("--metric", "token_usage<=1000000")
+# They ask a user, or start commands that are tested here: tests/evaluator/cli/test_first_day.py.
+WITH_OTHERS = {("init",), ("demo",)}
 LAKE = ("--lake", "postgres:dbname=none host=127.0.0.1 port=1")
 COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
+    ("doctor",): (),
     ("import",): ("more.jsonl",),
     ("grade",): ("golden.json", "--out", "out"),
     ("run",): ("agent.py:answer", "asked.json"),
@@ -55,6 +58,7 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("delete",): ("--session", "conversation-1"),
     ("metrics",): (),
     ("config",): (),
+    ("convert", "it"): ("promptfoo.json", "--output", "converted.json"),
     ("convert", "test-to-golden"): ("-i", "log.json", "-o", "converted.json", "-a", "shop"),
     ("convert", "adk-history"): ("--agent-dir", str(HISTORY / "1.39.1")),
     ("convert", "promptfoo"): ("-i", "promptfoo.json", "-o", "converted.json"),
@@ -62,6 +66,7 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("convert", "deepeval"): ("-i", "goldens.json", "-o", "converted.json"),
     ("convert", "evalset"): ("-i", "golden.json", "-o", "set.json"),
     ("convert", "session"): ("--output", "question.json", "conversation-1"),
+    ("judge", "it"): ("token_usage",),
     ("judge", "agreement"): ("--metric", "token_usage"),
     ("judge", "check"): ("final_response_quality",),
     ("lake", "update"): (*LAKE, "--landing", "landing"),

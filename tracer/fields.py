@@ -17,16 +17,21 @@ from spangrade.tracer.errors import InputError
 class Option:
     """How a field is an option of a command: its help, its name if it is not the field's, and its bounds.
 
+    `also` is another name of it, of an earlier version.
     `variable` is the environment variable that gives its value, `shown_default` what its help says of None.
+    One that is `rare` is not in the command's help, but in docs/commands.md and the settings
+    (`[options.COMMAND]`).
     """
 
     help: str
     name: str | None = None
+    also: str | None = None
     metavar: str | None = None
     least: float | None = None
     most: float | None = None
     shown_default: str | None = None
     variable: str | None = None
+    rare: bool = False
 
 
 def option(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 (the option's help)

@@ -21,17 +21,20 @@ class Mutants:
     """
 
     of_each: int = option(20, "The most mutants of each session.", name="--mutants", metavar="N", least=1)
-    seed: int = option(0, "Another seed draws other mutants.", metavar="N")
+    seed: int = option(0, "Another seed draws other mutants.", metavar="N", rare=True)
     kinds: Collection[str] = option(
         (), "Only mutants of this kind; repeat it for more.", name="--kind", metavar="NAME"
     )
-    failed: bool = option(False, "Audit sessions that do not pass too, by the gates that they meet.")
+    failed: bool = option(
+        False, "Audit sessions that do not pass too, by the gates that they meet.", rare=True
+    )
     least_sessions: int = option(
         LEAST_SESSIONS,
         "The sessions of a question that calls, trajectories and replies need to be written, else listed.",
         name="--from",
         metavar="N",
         least=1,
+        rare=True,
     )
 
     def __post_init__(self) -> None:

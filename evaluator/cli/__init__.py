@@ -32,6 +32,14 @@ def main(prepare: Callable[[], None] = lambda: None) -> None:
 
 
 def _run_command() -> None:
+    if sys.argv[1:] in ([], ["-h"], ["--help"]) and not any(
+        name.endswith("_COMPLETE") for name in os.environ
+    ):
+        from spangrade.evaluator.cli.commands import help_text
+
+        sys.stdout.write(help_text())
+        sys.stdout.flush()
+        raise SystemExit(0)
     from spangrade.evaluator.cli.app import app
     from spangrade.tracer.command_exit import leave
     from spangrade.tracer.errors import ExitCode, InputError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
@@ -11,47 +11,14 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from spangrade.evaluator.cli.commands import COMMANDS, help_text
 from spangrade.evaluator.cli.not_on_a_lake import INSTEAD, without_lake
-from spangrade.evaluator.cli.options import with_groups
+from spangrade.evaluator.cli.options import WithDefault, command_of, with_example, with_groups
 from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.command_exit import leave
 from spangrade.tracer.errors import one_line
 from spangrade.tracer.file_modes import set_umask
-
-# In the order of `spangrade --help`, each as MODULE:NAME: only the module of the called command is imported.
-COMMANDS: Mapping[str, str] = {
-    "init": "init:init",
-    "demo": "demo:demo",
-    "doctor": "doctor:doctor",
-    "import": "import_:import_",
-    "grade": "grade:grade",
-    "run": "run:run",
-    "sessions": "sessions:sessions",
-    "show": "show:show",
-    "runs": "runs:runs",
-    "compare": "compare:compare",
-    "explain": "explain:explain",
-    "audit": "audit:audit",
-    "trend": "trend:trend",
-    "regrade": "regrade:regrade",
-    "view": "view:view",
-    "score": "score:score",
-    "label": "score:label",
-    "review": "review:review",
-    "lint": "lint:lint",
-    "sql": "sql:sql",
-    "derive": "derive:derive",
-    "collect": "collect:collect",
-    "watch": "watch:watch",
-    "schema": "schema:schema",
-    "delete": "delete:delete",
-    "metrics": "metrics:metrics",
-    "config": "config:config",
-    "convert": "convert:app",
-    "judge": "judge:app",
-    "lake": "lake:app",
-}
-
+from spangrade.tracer.terminal import warn
 
 _UsageError: Any = typer.BadParameter.__base__  # typer exports only this one of its errors of usage
 
@@ -79,6 +46,9 @@ class _Commands(TyperGroup):
                 self.add_command(_built(name), name)
         return super().get_command(ctx, cmd_name)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (typer's signature)
+        formatter.write(help_text())
+
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         with _short_usage_errors():
             return super().make_context(*arguments, **more)
@@ -93,21 +63,38 @@ class _Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """Import a command; return its function or, of a group, its application."""
-    module, _, attribute = COMMANDS[name].partition(":")
+    module, _, attribute = COMMANDS[name].where.partition(":")
     return getattr(import_module(f"spangrade.evaluator.cli.{module}"), attribute)
 
 
 def _built(name: str) -> Any:
-    command = load(name)
-    if not isinstance(command, typer.Typer):
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        command = with_groups(command)
-        refused = without_lake(command, name) if name in INSTEAD else command
-        alone.command(name)(with_config(refused))
-        return get_command(alone)
-    group = get_command(command)
-    group.name = name
-    return group
+    command, known = load(name), COMMANDS[name]
+    if isinstance(command, typer.Typer):
+        built: Any = get_command(command)
+        built.name = name
+        if isinstance(built, WithDefault):
+            with_example(built.commands[built.default], known.example)
+        for own in built.commands.values():
+            if not own.hidden and not isinstance(built, WithDefault):
+                with_example(own, known.example)
+    else:
+        refused = without_lake(with_groups(command), name) if name in INSTEAD else with_groups(command)
+        built = command_of(with_config(refused), name, known.example)
+    if known.instead:
+        _name_instead(built, name, known.instead)
+    built.hidden = known.hidden
+    return built
+
+
+def _name_instead(command: Any, name: str, instead: str) -> None:
+    """Let a command of an earlier version say, on standard error, what is to be used in its place."""
+    invoke = command.invoke
+
+    def noted(context: Any) -> Any:
+        warn(f"{name} is an earlier name of: spangrade {instead}")
+        return invoke(context)
+
+    command.invoke = noted
 
 
 app = typer.Typer(

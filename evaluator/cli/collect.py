@@ -33,14 +33,15 @@ def collect(
         ),
     ] = None,
     segment_seconds: Annotated[
-        float, typer.Option(min=0.1, help="With --lake: how long records wait for others in one file.")
+        float,
+        typer.Option(min=0.1, help="With --lake: how long records wait for others in one file.", hidden=True),
     ] = 60.0,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0: any.")] = 4318,
     grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over gRPC; 0: any.")] = 4317,
     token: Annotated[
         str | None,
-        typer.Option(envvar="SPANGRADE_TOKEN", help="What clients must send as a bearer token."),
+        typer.Option(envvar="SPANGRADE_TOKEN", help="What clients must send as a bearer token.", hidden=True),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The same with the token in a file.")
@@ -51,25 +52,39 @@ def collect(
     tls_cert: Annotated[Path | None, typer.Option(help="A certificate (PEM) to serve TLS with.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
     spool_mb: Annotated[
-        int, typer.Option(min=1, help="How much may wait on disk while the database is in use, in MiB.")
+        int,
+        typer.Option(
+            min=1, help="How much may wait on disk while the database is in use, in MiB.", hidden=True
+        ),
     ] = 1024,
-    max_body_mb: Annotated[int, typer.Option(min=1, help="The largest body, as it is sent, in MiB.")] = 16,
-    max_unzipped_mb: Annotated[int, typer.Option(min=1, help="The largest body, decompressed, in MiB.")] = 32,
-    max_records: Annotated[int, typer.Option(min=1, help="The most spans or logs in a request.")] = 20_000,
+    max_body_mb: Annotated[
+        int, typer.Option(min=1, help="The largest body, as it is sent, in MiB.", hidden=True)
+    ] = 16,
+    max_unzipped_mb: Annotated[
+        int, typer.Option(min=1, help="The largest body, decompressed, in MiB.", hidden=True)
+    ] = 32,
+    max_records: Annotated[
+        int, typer.Option(min=1, help="The most spans or logs in a request.", hidden=True)
+    ] = 20_000,
     max_value_mb: Annotated[
-        int, typer.Option(min=1, help="The longest name or value of a span, in Mi characters.")
+        int, typer.Option(min=1, help="The longest name or value of a span, in Mi characters.", hidden=True)
     ] = 4,
     max_pending_mb: Annotated[
-        int, typer.Option(min=1, help="How much may be in memory, of all bodies together, in MiB.")
+        int,
+        typer.Option(min=1, help="How much may be in memory, of all bodies together, in MiB.", hidden=True),
     ] = 64,
     max_connections: Annotated[
-        int, typer.Option(min=1, help="The most connections at once, over HTTP and over gRPC each.")
+        int,
+        typer.Option(min=1, help="The most connections at once, over HTTP and over gRPC each.", hidden=True),
     ] = 512,
     header_timeout: Annotated[
-        float, typer.Option(min=0.1, help="How long a connection may take to send its headers, in seconds.")
+        float,
+        typer.Option(
+            min=0.1, help="How long a connection may take to send its headers, in seconds.", hidden=True
+        ),
     ] = 10.0,
     body_timeout: Annotated[
-        float, typer.Option(min=0.1, help="How long a body may take to arrive, in seconds.")
+        float, typer.Option(min=0.1, help="How long a body may take to arrive, in seconds.", hidden=True)
     ] = 30.0,
     retention: Annotated[
         str | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import AllMetrics, Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import AllMetrics, Db, Format, LakeCatalog, OutputFormat, Selected
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show_comparison
 from spangrade.evaluator.statistics.comparison.by import ComparedBy
 
@@ -18,6 +18,7 @@ _SIDE = (
 
 
 def compare(
+    select: Selected,
     first: Annotated[str, typer.Argument(metavar="FIRST", help=_SIDE)],
     second: Annotated[str, typer.Argument(metavar="SECOND", help="What to compare with it.")],
     db: Db = None,
@@ -38,7 +39,13 @@ def compare(
     ] = None,
     min_compared: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", min=0, max=1, help="Exit 4 if fewer of the questions can be compared."),
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Exit 4 if fewer of the questions can be compared.",
+            hidden=True,
+        ),
     ] = None,
     allow_changed_questions: Annotated[
         bool,
@@ -48,7 +55,7 @@ def compare(
         ),
     ] = False,
     inconclusive_ok: Annotated[
-        bool, typer.Option("--inconclusive-ok", help="Exit 0 if the data do not settle a gate.")
+        bool, typer.Option("--inconclusive-ok", help="Exit 0 if the data do not settle a gate.", hidden=True)
     ] = False,
     all: Annotated[bool, typer.Option("--all", help="Print all that is known, not ten lines.")] = False,  # noqa: A002
     all_metrics: AllMetrics = False,
@@ -71,6 +78,7 @@ def compare(
             fail_if=fail_if or (),
             min_compared=min_compared,
             allow_changed_questions=allow_changed_questions,
+            select=select,
         )
     code = compared.exit_code(inconclusive_ok=inconclusive_ok)
     if out is not None:

@@ -10,7 +10,7 @@ import typer
 from spangrade import Selection
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters.script import report
-from spangrade.evaluator.cli.options import Db, Only, with_groups
+from spangrade.evaluator.cli.options import Db, Only, WithDefault, with_groups
 from spangrade.evaluator.cli.output import database
 from spangrade.evaluator.cli.settings import with_config
 from spangrade.tracer.errors import InputError
@@ -18,18 +18,32 @@ from spangrade.tracer.terminal import counted, warn
 
 _Source = Annotated[Path, typer.Option("--input", "-i", help="The file of the other tool.")]
 _Golden = Annotated[Path, typer.Option("--output", "-o", help="A golden file, which keeps what it has.")]
+QuestionId = Annotated[
+    str | None,
+    typer.Option(
+        "--id", help="The question's id; without, the one that the session answers, or the session's own."
+    ),
+]
+Wildcards = Annotated[
+    bool,
+    typer.Option("--wildcards", help="With one id: expect no value that looks generated: ids, timestamps."),
+]
+Dedupe = Annotated[
+    bool, typer.Option("--dedupe", help="Merge sessions whose user inputs differ in values alone.")
+]
+FailedCalls = Annotated[bool, typer.Option("--failed-calls", help="Expect calls that failed to fail again.")]
 
 app = typer.Typer(
+    cls=WithDefault,
     help="Convert logs, files of other tools, and stored sessions into datasets.",
-    no_args_is_help=True,
     add_completion=False,  # that of `spangrade` is enough
     pretty_exceptions_enable=False,
 )
-app.command("test-to-golden")(convert_test_to_golden.convert)
-app.command("adk-history")(convert_adk_history_to_dataset.convert)
+app.command("test-to-golden", hidden=True)(convert_test_to_golden.convert)
+app.command("adk-history", hidden=True)(convert_adk_history_to_dataset.convert)
 
 
-@app.command()
+@app.command(hidden=True)
 def evalset(
     source: Annotated[Path, typer.Option("--input", "-i", help="An ADK eval set, or a golden file.")],
     output: Annotated[
@@ -50,7 +64,7 @@ def evalset(
     report(f"{written} to {output}", problems)
 
 
-@app.command()
+@app.command(hidden=True)
 def promptfoo(source: _Source, output: _Golden) -> None:
     """Convert promptfoo's configuration into golden questions.
 
@@ -59,7 +73,7 @@ def promptfoo(source: _Source, output: _Golden) -> None:
     _convert("promptfoo", source, output)
 
 
-@app.command()
+@app.command(hidden=True)
 def inspect(source: _Source, output: _Golden) -> None:
     """Convert a dataset of Inspect (JSON, JSON Lines or CSV) into golden questions.
 
@@ -68,7 +82,7 @@ def inspect(source: _Source, output: _Golden) -> None:
     _convert("inspect", source, output)
 
 
-@app.command()
+@app.command(hidden=True)
 def deepeval(source: _Source, output: _Golden) -> None:
     """Convert a dataset of DeepEval (JSON, JSON Lines or CSV) into golden questions.
 
@@ -94,24 +108,10 @@ def session(
         typer.Argument(help="A session's id, or the beginning of one; without, the options choose many."),
     ] = None,
     db: Db = None,
-    question_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id", help="The question's id; without, the one that the session answers, or the session's own."
-        ),
-    ] = None,
-    wildcards: Annotated[
-        bool,
-        typer.Option(
-            "--wildcards", help="With one id: expect no value that looks generated: ids, timestamps."
-        ),
-    ] = False,
-    dedupe: Annotated[
-        bool, typer.Option("--dedupe", help="Merge sessions whose user inputs differ in values alone.")
-    ] = False,
-    failed_calls: Annotated[
-        bool, typer.Option("--failed-calls", help="Expect calls that failed to fail again.")
-    ] = False,
+    question_id: QuestionId = None,
+    wildcards: Wildcards = False,
+    dedupe: Dedupe = False,
+    failed_calls: FailedCalls = False,
 ) -> None:
     """Make golden questions of stored sessions: what they did is what is expected from then on.
 
@@ -142,4 +142,50 @@ def session(
     report(f"{counted(addition.added, 'question')} added to {output}", addition.problems)
 
 
-app.command()(with_config(with_groups(session)))
+def convert(
+    select: Annotated[Selection, Only("where", "since", "until", "agent", "model", "limit")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="A golden file; what it has already is kept. Or a new eval set."),
+    ],
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|SESSION",
+            help="A file of promptfoo, Inspect, DeepEval or ADK, or a conversation log; or a session's id; "
+            "without, the options choose sessions.",
+        ),
+    ] = None,
+    db: Db = None,
+    answered_by: Annotated[
+        str | None,
+        typer.Option("--agent-name", "-a", help="The agent that answers, for a file that names none."),
+    ] = None,
+    question_id: QuestionId = None,
+    wildcards: Wildcards = False,
+    dedupe: Dedupe = False,
+    failed_calls: FailedCalls = False,
+) -> None:
+    """Make golden questions of a file, whose tool is recognized by its content, or of stored sessions.
+
+    What a session did is what is expected from then on. A golden file becomes an eval set of ADK. What cannot
+    be used is named and left out, and the exit code is then 2.
+    """
+    from spangrade.converters.datasets.recognized import tool_of
+
+    if source is None or not Path(source).exists():
+        session(select, output, source, db, question_id, wildcards, dedupe, failed_calls)
+        return
+    tool = tool_of(Path(source))
+    if tool == "adk":
+        evalset(Path(source), output, answered_by)
+    elif tool == "log":
+        if answered_by is None:
+            raise InputError(f"{source}: a conversation log names no agent: expected --agent-name NAME")
+        convert_test_to_golden.convert(Path(source), output, answered_by)
+    else:
+        _convert(tool, Path(source), output)
+
+
+app.command("it")(with_config(with_groups(convert)))
+app.command(hidden=True)(with_config(with_groups(session)))

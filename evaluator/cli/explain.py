@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, Selected
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 
 
 def explain(
+    select: Selected,
     run: Annotated[str, typer.Argument(help="A run: its name, the beginning of its id, or `latest`.")],
     what: Annotated[
         str, typer.Argument(help="A part of what went wrong, such as the name of a tool; without it, all.")
@@ -25,7 +26,7 @@ def explain(
 ) -> None:
     """Show why sessions of a run failed, those that failed alike together, and where they part."""
     with database_or_lake(db, lake) as opened:
-        found = opened.explain(run, what, baseline=baseline)
+        found = opened.explain(run, what, baseline=baseline, select=select)
     from spangrade.evaluator.reports.clusters import cluster_json, explained
 
     if format is Format.JSON:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from spangrade.evaluator.cli.options import (
     option_of,
 )
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show_run
+from spangrade.evaluator.cli.regrade import Without, regrade
 from spangrade.evaluator.reports.kinds import Report
 
 
@@ -38,10 +40,18 @@ def grade(
         list[Path] | None,
         typer.Option(help="Recorded spans to import and grade; without, all stored sessions are graded."),
     ] = None,
-    run: Annotated[str | None, option_of(GradeSpec, "name")] = None,
+    name: Annotated[str | None, option_of(GradeSpec, "name")] = None,
     tag: Annotated[list[str] | None, option_of(GradeSpec, "tags")] = None,
     group_by: Annotated[str | None, option_of(GradeSpec, "group_by")] = None,
     idle: Annotated[str | None, option_of(GradeSpec, "idle_s")] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="With --of-run: store nothing, and show the verdicts of that run that would change.",
+        ),
+    ] = False,
+    without: Without = None,
     all: Annotated[bool, typer.Option("--all", help="Print all that is known, not ten lines.")] = False,  # noqa: A002
     all_metrics: AllMetrics = False,
     out: Annotated[
@@ -53,6 +63,7 @@ def grade(
             metavar="KIND,…",
             help=f"Which reports: {', '.join(Report)}; json is written with any.",
             show_default="all",
+            hidden=True,
         ),
     ] = ",".join(Report),
     workers: GradeWorkers = None,
@@ -62,7 +73,11 @@ def grade(
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
-    spec = GradeSpec.of(dataset, gates, select, judge, run, tag, group_by, idle)
+    if dry_run:
+        if select.of_run is None or replace(select, of_run=None) != Selection() or spans:
+            raise typer.BadParameter("it grades a run again: expected --of-run RUN, and no other sessions")
+        regrade(gates, judge, select.of_run, db, lake, dataset, without, all, workers, format)
+    spec = GradeSpec.of(dataset, gates, select, judge, name, tag, group_by, idle)
     with database_or_lake(db, lake, workers) as opened:
         graded = opened.grade(spec, spans=spans or (), out=out, reports=reports)
     if format is Format.JSON:

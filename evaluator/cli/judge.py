@@ -7,21 +7,57 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, JudgeOptions
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, with_groups
+from spangrade.evaluator.cli.options import (
+    Db,
+    Format,
+    LakeCatalog,
+    Only,
+    OutputFormat,
+    WithDefault,
+    with_groups,
+)
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 from spangrade.evaluator.cli.settings import with_config
 
 app = typer.Typer(
+    cls=WithDefault,
     help="Find out whether a judge is right.",
-    no_args_is_help=True,
     add_completion=False,  # that of `spangrade` is enough
     pretty_exceptions_enable=False,
 )
 
 
-@app.callback()
-def _judge() -> None:  # without it typer makes the one command the whole of `judge`
-    """Find out whether a judge is right."""
+def judge(
+    gates: Annotated[Gates, Only("metrics_files")],
+    judge: JudgeOptions,
+    metric: Annotated[
+        str,
+        typer.Argument(
+            metavar="METRIC",
+            help="The metric that is compared with labels; passed: the verdict of a session.",
+        ),
+    ],
+    db: Db = None,
+    lake: LakeCatalog = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Ask the judge again about the labelled sessions: did it drift?")
+    ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="VALUE", help="What a score needs to pass; else its run's own verdict counts."),
+    ] = None,
+    all: Annotated[bool, typer.Option("--all", help="List all sessions on which they differ.")] = False,  # noqa: A002
+    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+) -> None:
+    """Compare the verdicts of a metric with people's labels, and correct its pass rate for its errors.
+
+    With --again the judge is asked anew. Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions
+    have a verdict and a label.
+    """
+    if again:
+        check(gates, judge, metric, db, lake, all, format)
+    else:
+        agreement(metric, db, lake, threshold, all, format)
 
 
 def agreement(
@@ -83,5 +119,6 @@ def check(
         show(check_tables(checked, every=all))
 
 
-app.command()(with_config(agreement))
-app.command()(with_config(with_groups(check)))
+app.command("it")(with_config(with_groups(judge)))
+app.command(hidden=True)(with_config(agreement))
+app.command(hidden=True)(with_config(with_groups(check)))

@@ -29,13 +29,17 @@ Catalog = Annotated[
     ),
 ]
 
-On = Annotated[Engine, typer.Option("--on", help="Processes of this machine, or Ray's.")]
-Processes = Annotated[int, typer.Option("--workers", min=1, metavar="N", help="Processes that work.")]
+On = Annotated[Engine, typer.Option("--on", help="Processes of this machine, or Ray's.", hidden=True)]
+Processes = Annotated[
+    int, typer.Option("--workers", min=1, metavar="N", help="Processes that work.", hidden=True)
+]
 RayAddress = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="A Ray cluster; else one is started here.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="A Ray cluster; else one is started here.", hidden=True),
 ]
 Data = Annotated[
-    str | None, typer.Option(help="The folder or s3://… of the lake's files; only for a new lake.")
+    str | None,
+    typer.Option(help="The folder or s3://… of the lake's files; only for a new lake.", hidden=True),
 ]
 
 
@@ -45,7 +49,7 @@ def update(
     landing: Annotated[str, typer.Option(help="The folder or s3://… that `collect --lake` writes to.")],
     dataset: Annotated[Path | None, typer.Argument(help="Golden questions to grade the sessions by.")] = None,
     data: Data = None,
-    run: Annotated[str | None, option_of(GradeSpec, "name")] = None,
+    name: Annotated[str | None, option_of(GradeSpec, "name")] = None,
     session_from: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +71,7 @@ def update(
         lake,
         landing,
         data,
-        spec=GradeSpec.of(dataset, gates, name=run),
+        spec=GradeSpec.of(dataset, gates, name=name),
         engine=on,
         workers=workers,
         ray_address=ray_address,
@@ -96,7 +100,7 @@ def update(
 app.command()(with_groups(update))
 
 
-@app.command(name="import")
+@app.command(name="import", hidden=True)
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE.duckdb", help="A database file of spangrade.")],
     lake: Catalog,
@@ -125,7 +129,7 @@ def import_(
         )
 
 
-@app.command()
+@app.command(hidden=True)
 def derive(
     lake: Catalog,
     session_from: Annotated[
@@ -150,7 +154,7 @@ def derive(
         print_line(f"{counted(derived.sessions, 'session')} derived")
 
 
-@app.command()
+@app.command(hidden=True)
 def compact(
     lake: Catalog,
     keep_days: Annotated[
@@ -179,7 +183,7 @@ def compact(
         warn(f"changed meanwhile, and not merged: {', '.join(compacted.skipped)}: run it again")
 
 
-@app.command()
+@app.command(hidden=True)
 def delete(
     lake: Catalog,
     landing: Annotated[
@@ -228,7 +232,7 @@ def delete(
         warn(f"landed and not read yet: {counted(deleted.unread, 'file')}; what they have of it is new")
 
 
-@app.command()
+@app.command(hidden=True)
 def status(lake: Catalog, format: OutputFormat = Format.TABLE) -> None:  # noqa: A002 (the option's name)
     """Show how large a lake is."""
     from spangrade.evaluator.lake import api

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spangrade import Gates
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, Selected
 from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import print_line, printable
@@ -23,6 +23,7 @@ _COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
 
 def lint(
     gates: Gates,
+    select: Selected,
     session: Annotated[str | None, typer.Argument(help="A session's id, or the beginning of one.")] = None,
     db: Db = None,
     lake: LakeCatalog = None,
@@ -34,7 +35,7 @@ def lint(
     ] = None,
     workers: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Processes that look at sessions."),
+        typer.Option(min=1, metavar="N", help="Processes that look at sessions.", hidden=True),
     ] = 1,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
@@ -47,7 +48,9 @@ def lint(
         _explain(dataset)
     with database_or_lake(db, lake, workers) as opened:
         is_any = (dataset, db, lake, session) != (dataset, None, None, None) or opened.path.exists()
-        findings = opened.lint(session, dataset=dataset, gates=gates) if dataset is None or is_any else []
+        findings = []
+        if dataset is None or is_any:
+            findings = opened.lint(session, dataset=dataset, gates=gates, select=select)
     if format is Format.JSON:
         print_json(findings)
     elif findings:

@@ -16,7 +16,10 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from spangrade import Selection
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.tracer.fields import FieldError, OptionField, option_fields
 from spangrade.tracer.terminal import LogFormat, LogLevel
@@ -32,7 +35,11 @@ class Format(StrEnum):
 Db = Annotated[
     Path | None,
     typer.Option(
-        "--db", envvar="SPANGRADE_DB", help="The DuckDB file of the spans.", show_default="spangrade.duckdb"
+        "--db",
+        envvar="SPANGRADE_DB",
+        help="The DuckDB file of the spans.",
+        show_default="spangrade.duckdb",
+        hidden=True,
     ),
 ]
 LakeCatalog = Annotated[
@@ -41,9 +48,12 @@ LakeCatalog = Annotated[
         "--lake",
         metavar="postgres:…",
         help="The catalog of a lake, in place of a database file (docs/scale.md).",
+        hidden=True,
     ),
 ]
-OutputFormat = Annotated[Format, typer.Option("--format", help="A table, or JSON alone on standard output.")]
+OutputFormat = Annotated[
+    Format, typer.Option("--format", help="A table, or JSON alone on standard output.", hidden=True)
+]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -51,6 +61,7 @@ Workers = Annotated[
         metavar="N",
         help="Processes that read spans.",
         show_default="the number of CPUs, up to 4; 1 below 20,000 spans",
+        hidden=True,
     ),
 ]
 GradeWorkers = Annotated[
@@ -61,6 +72,7 @@ GradeWorkers = Annotated[
         metavar="N",
         help="Processes that grade sessions.",
         show_default="the number of CPUs, up to 4; 1 below 4,000 sessions",
+        hidden=True,
     ),
 ]
 MetricsFiles = Annotated[
@@ -72,9 +84,11 @@ MetricsFiles = Annotated[
     ),
 ]
 AllMetrics = Annotated[bool, typer.Option("--all-metrics", hidden=True)]  # an earlier name of --all
-LogFormatOption = Annotated[LogFormat, typer.Option("--log-format", help="How log lines are printed.")]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="How log lines are printed.", hidden=True)
+]
 LogLevelOption = Annotated[
-    LogLevel, typer.Option("--log-level", help="The least severe log lines that are printed.")
+    LogLevel, typer.Option("--log-level", help="The least severe log lines that are printed.", hidden=True)
 ]
 PRODUCTION = OriginFilter.PRODUCTION
 _ORIGIN = "Sessions that these made; `any` is all of them."
@@ -92,6 +106,13 @@ class Only(tuple[str, ...]):
     def __new__(cls, *names: str) -> Only:
         """Return the fields of these names."""
         return super().__new__(cls, names)
+
+
+# What chooses sessions, where a command lists or measures them: the same words everywhere.
+WORDS = Only(
+    "where", "since", "until", "sample", "agent", "version", "model", "prompt", "user", "environment"
+)
+Selected = Annotated[Selection, WORDS]
 
 
 def option_of(group: type, name: str) -> Any:
@@ -122,6 +143,42 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     grouped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     grouped.__annotations__ = {one.name: one.annotation for one in parameters}
     return grouped
+
+
+def command_of(function: Callable[..., None], name: str, example: str) -> Any:
+    """Return the command of a function, with an example of it."""
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(function)
+    return with_example(get_command(alone), example)
+
+
+def with_example(command: Any, example: str) -> Any:
+    """Return a command whose help begins with an example, and says where options that are not listed are."""
+    unlisted = sum(getattr(one, "hidden", False) for one in command.params)
+    command.help = f"$ {example}\n\n{command.help}"
+    if unlisted:
+        command.epilog = f"{unlisted} more options, as --db and --format: docs/commands.md"
+    return command
+
+
+class WithDefault(TyperGroup):
+    """A command that has names of an earlier version under it: anything else than one of these is for itself.
+
+    Its own command is the one named `default`.
+    """
+
+    default = "it"
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names, else the own one with all arguments."""
+        if args and args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        return "", self.commands[self.default], args
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Leave options to the own command."""
+        own = not args or args[0] not in self.commands
+        return super().parse_args(ctx, ["--", *args] if own and args else args or [self.default])
 
 
 def in_words_of_options(error: FieldError) -> str:
@@ -211,11 +268,12 @@ def _is_iterable(hint: Any) -> bool:
 def _option(one: OptionField) -> Any:
     described = one.option
     return typer.Option(
-        one.flag,
+        *(one.flag, *([] if described.also is None else [described.also])),
         help=described.help,
         metavar=described.metavar,
         min=described.least,
         max=described.most,
         envvar=described.variable,
         show_default=described.shown_default or True,
+        hidden=described.rare,
     )

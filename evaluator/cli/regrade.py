@@ -11,6 +11,13 @@ from spangrade import Gates, JudgeOptions
 from spangrade.evaluator.cli.options import Db, Format, GradeWorkers, LakeCatalog, OutputFormat
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 
+Without = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="METRIC", help="A metric of the run that is gone, to leave out. Repeat for more.", hidden=True
+    ),
+]
+
 
 def regrade(
     gates: Gates,
@@ -23,12 +30,7 @@ def regrade(
     dataset: Annotated[
         Path | None, typer.Option(help="Golden questions in the place of those that the run had.")
     ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METRIC", help="A metric of the run that is gone, to leave out. Repeat for more."
-        ),
-    ] = None,
+    without: Without = None,
     all: Annotated[bool, typer.Option("--all", help="List all verdicts that change.")] = False,  # noqa: A002
     workers: GradeWorkers = None,
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)

@@ -19,6 +19,11 @@ Span = Annotated[
 ]
 
 
+Turn = Annotated[
+    int | None, typer.Option(metavar="N", help="The turn that is scored, from 1; else the session.")
+]
+
+
 class LabelVerdict(StrEnum):
     """A person's verdict."""
 
@@ -34,9 +39,7 @@ def score(
     ],
     db: Db = None,
     lake: LakeCatalog = None,
-    turn: Annotated[
-        int | None, typer.Option(metavar="N", help="The turn that is scored, from 1; else the session.")
-    ] = None,
+    turn: Turn = None,
     by: Annotated[
         str | None, typer.Option(metavar="USER", help="The person who gives it; without, a program.")
     ] = None,
@@ -55,10 +58,23 @@ def label(
     session: Annotated[
         str | None, typer.Argument(help="A session's id, or the beginning of one, if no other begins so.")
     ] = None,
-    verdict: Annotated[LabelVerdict | None, typer.Argument(help="The person's verdict.")] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="pass|fail|NAME=VALUE...",
+            help="The person's verdict; or scores: a number, true or false, or a word, such as thumbs=1.",
+        ),
+    ] = None,
     by: Annotated[str | None, typer.Option(metavar="USER", help="The person who judges.")] = None,
     db: Db = None,
     lake: LakeCatalog = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Without SESSION: walk through its unreviewed questions; p accepts, f takes out.",
+        ),
+    ] = None,
     rows: Annotated[
         Path | None,
         typer.Option(
@@ -70,21 +86,33 @@ def label(
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="What is judged; else the session as a whole.")
     ] = None,
+    turn: Turn = None,
     note: Note = "",
     span: Span = None,
 ) -> None:
-    """Label a session, or what a metric measures of it; a new label replaces the user's earlier one.
+    """Label a session, or what a metric measures of it, or give it scores; a new one replaces the earlier.
+
+    Without SESSION it walks through what you did not label, or through the questions of a golden file.
 
     With --from, all labels (pass, fail) and scores of a CSV are stored, or none of them if one cannot be.
     """
     if rows is not None:
-        if session is not None or verdict is not None or any((by, metric, note, span)):
+        if session is not None or values or any((by, metric, note, span)):
             raise typer.BadParameter("the file has the labels: expected no other label", param_hint="--from")
         with database_or_lake(db, lake) as opened:
             stored = opened.labels(rows)
         sessions = counted(len({one.session_id for one in stored}), "session")
         console().print(f"{counted(len(stored), 'score')} of {sessions}")
         return
+    if session is None and by is not None and not any((note, span, turn)):
+        from spangrade.evaluator.cli.review import review
+
+        review(by=by, db=db, lake=lake, metric=metric, golden=golden)
+        return
+    if session is not None and values and values[0] not in set(LabelVerdict):
+        score(session, values, db, lake, turn, by, note, span)
+        return
+    verdict = LabelVerdict(values[0]) if values and len(values) == 1 else None
     if session is None or verdict is None or by is None:
         missing = "SESSION" if session is None else "pass or fail" if verdict is None else "--by USER"
         raise typer.BadParameter(f"expected {missing}, or --from CSV")

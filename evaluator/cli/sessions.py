@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, ListedOrigin, OutputFormat
+from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, ListedOrigin, OutputFormat, Selected
 from spangrade.evaluator.cli.output import (
     MAX_LISTED,
     console,
@@ -26,6 +26,7 @@ MAX_SESSIONS = 100  # in a table, which rich lays out as a whole
 
 
 def sessions(
+    select: Selected,
     db: Db = None,
     lake: LakeCatalog = None,
     failed: Annotated[
@@ -54,7 +55,9 @@ def sessions(
         limit = MAX_SESSIONS
     with database_or_lake(db, lake) as opened:
         most = None if limit is None else limit + 1
-        rows = opened.list_sessions(failed=failed, stale=stale, sort=sort, limit=most, origin=origin)
+        rows = opened.list_sessions(
+            failed=failed, stale=stale, sort=sort, limit=most, origin=origin, select=select
+        )
         note_origins(opened, origin)
         not_understood = opened.not_understood()
     if format is Format.JSON:

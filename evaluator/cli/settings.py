@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.settings_file import FILE_VARIABLE
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def _use(context: typer.Context, file: Path | None) -> Path | None:
         from spangrade.evaluator.grading.settings import load_settings
 
         loaded = load_settings(file)
-        context.default_map = {**(context.default_map or {}), **_defaults(loaded, context.info_name or "")}
+        context.default_map = {**_defaults(loaded, context), **(context.default_map or {})}
         context.obj = loaded
         if file is not None:
             os.environ[FILE_VARIABLE] = str(file.absolute())  # for what the command opens and starts
@@ -42,6 +44,7 @@ _CONFIG = inspect.Parameter(
             envvar=FILE_VARIABLE,
             help="The file with settings.",
             show_default="the nearest spangrade.toml",
+            hidden=True,
             is_eager=True,
             callback=_use,
         ),
@@ -76,15 +79,35 @@ def loaded_settings(context: typer.Context) -> Loaded[ProjectSettings]:
     return loaded
 
 
-def _defaults(loaded: Loaded[ProjectSettings], command: str) -> dict[str, Any]:
+def _defaults(loaded: Loaded[ProjectSettings], context: typer.Context) -> dict[str, Any]:
     """Return the values of a command's options, by parameter, that settings give.
+
+    Any option may be a key of the table of its command: `[options.collect]`. Raises InputError for a key that
+    is none.
 
     What grades is filled in elsewhere, as it is in Python: `evaluator/grading/settings.py`.
     """
-    settings = loaded.settings
+    settings, command = (
+        loaded.settings,
+        context.info_name or (context.parent and context.parent.info_name) or "",
+    )
     values: dict[str, Any] = {"metrics_file": settings.metrics_files or None}
     if "database" in loaded.sources:
         values["db"] = settings.database
     if command == "collect" and settings.redaction.mode != "off":
         values["redact"] = settings.redaction.text
+    by_flag = {
+        flag.removeprefix("--").replace("-", "_"): one.name
+        for one in context.command.params
+        for flag in one.opts
+        if flag.startswith("--")
+    }
+    for key, value in settings.options.get(command, {}).items():
+        if (name := by_flag.get(key.replace("-", "_"))) is None:
+            near = get_close_matches(key, by_flag, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else "see docs/commands.md"
+            raise InputError(
+                f"{loaded.source(f'options.{command}')}: options.{command}: unknown key {key!r}; {hint}"
+            )
+        values[name] = value
     return {name: value for name, value in values.items() if value is not None}

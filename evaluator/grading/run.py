@@ -442,3 +442,8 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id or 'unsaved'}: {self}>"
+
+    def _repr_html_(self) -> str:
+        from spangrade.evaluator.reports.notebook import run_html
+
+        return run_html(self)

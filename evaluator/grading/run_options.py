@@ -34,29 +34,33 @@ class RunOptions:
         metavar="2m",
         shown_default=_TIMEOUT,
     )
-    rate: str | None = option(None, "The most turns that start in a time: 60/m, 2/s.", metavar="60/m")
+    rate: str | None = option(
+        None, "The most turns that start in a time: 60/m, 2/s.", metavar="60/m", rare=True
+    )
     max_cost: float | None = option(
-        None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0
+        None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0, rare=True
     )
     user_model: str | None = option(
         None, "The model that plays the user of questions with a scenario.", metavar="PROVIDER/MODEL"
     )
     max_user_cost: float | None = option(
-        None, "Spend at most this on the model that plays the user.", metavar="USD", least=0
+        None, "Spend at most this on the model that plays the user.", metavar="USD", least=0, rare=True
     )
     replay: str | None = option(
         None,
         "Say what the simulated users of this run said, as long as the agent does the same.",
         metavar="RUN",
+        rare=True,
     )
     agent_name: str | None = option(
-        None, "The agent's name, where its spans do not name one.", name="--agent", metavar="NAME"
+        None, "The agent's name, where its spans do not name one.", also="--agent", metavar="NAME"
     )
     wait: float | str | None = option(
         None,
         "How long to wait for late spans: after the last reply, and for those of an agent elsewhere.",
         metavar="10s",
         shown_default="1s, 5s",
+        rare=True,
     )
     failed: bool = option(False, "Ask only the questions that did not pass when they were last asked.")
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")

@@ -53,6 +53,19 @@ def select_sessions(
     return set(newest_first[: selection.limit])
 
 
+def chosen_ids(store: Store, selection: Selection | None) -> set[str] | None:
+    """Return the ids of the sessions that a selection chooses; None for one that chooses all.
+
+    The store must be open with `confined`. Raises InputError as `select_sessions` does, and for a condition
+    on golden questions, of which there are none here.
+    """
+    if selection is None or selection == Selection():
+        return None
+    if selection.of_questions is not None:
+        raise FieldError("select.where", "it chooses questions: expected a condition on sessions")
+    return select_sessions(store, selection)
+
+
 def check_present(
     store: Store, name: str, session_ids: Iterable[str], chosen: Collection[str] | None
 ) -> None:

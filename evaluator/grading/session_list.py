@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.origin import listed_origin, origin_condition
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
@@ -11,7 +13,7 @@ from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
-from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.sql import statement, text_literal
 
 GRAVEST_FIRST = (*PRECEDENCE, Verdict.UNMATCHED, Verdict.PASSED)
 _ORDER_BY = {
@@ -33,12 +35,13 @@ def list_sessions(
     sort: str = SessionSort.START,
     limit: int | None = None,
     origin: str | None = None,
+    among: Collection[str] | None = None,
 ) -> Rows:
     """Return a row per session: the columns of the view `sessions`.
 
     With `failed` the sessions are those whose verdict is failed or broken, with `stale` those of which more
-    arrived after their verdict. Without an `origin` they are those of production, or all as long as there is
-    none.
+    arrived after their verdict, with `among` those of these ids. Without an `origin` they are those of
+    production, or all as long as there is none.
 
     Raises InputError for an `origin` that is not in `OriginFilter`, a `sort` that is not in `SessionSort`, or
     a `limit` below 1.
@@ -50,6 +53,8 @@ def list_sessions(
     chosen = f"verdict IN {FAILED}" if failed else "true"
     if stale:
         chosen += " AND (run_id, session_id) IN {arrived_since}"
+    if among is not None:
+        chosen += f" AND session_id IN ({', '.join(map(text_literal, among)) or 'NULL'})"
     by_verdict = failed or stale or sort == SessionSort.VERDICT
     query = statement("session_list", "spangrade.evaluator.grading").format(
         graded="LEFT JOIN (FROM {grades} WHERE shown) AS graded USING (session_id)" if by_verdict else "",

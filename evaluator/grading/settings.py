@@ -134,6 +134,7 @@ class ProjectSettings(AgentSettings):
     judge: JudgeSettings = JudgeSettings()
     run: RunSettings = RunSettings()
     sampling: SamplingSettings = SamplingSettings()
+    options: dict[str, dict[str, bool | int | float | str | list[str]]] = Field(default={})
 
 
 NO_SETTINGS = ProjectSettings()

@@ -87,17 +87,19 @@ class Gates:
         metavar="FILE",
     )
     no_reference: str | Iterable[str] = option(
-        (), "A reference of the questions that is not a gate.", metavar="NAME"
+        (), "A reference of the questions that is not a gate.", metavar="NAME", rare=True
     )
     no_references: bool = option(False, "No reference is a gate: only what --metric requests is.")
-    require_match: bool = option(False, "A session that no gate judges counts as inconclusive.")
+    require_match: bool = option(False, "A session that no gate judges counts as inconclusive.", rare=True)
     root_agent_name: RootAgentName = option(
         RootAgentName.APP,
         "What else names a session's root agent: its app in Google ADK, its service too, or none.",
+        rare=True,
     )
     requested_calls: RequestedCalls = option(
         RequestedCalls.UNKNOWN,
         "Whether a call that was only requested was made: unknown, or count it as made.",
+        rare=True,
     )
 
     def __post_init__(self) -> None:
@@ -155,13 +157,13 @@ class Selection:
         None, "Only sessions since 2026-01-31, or of the last 30d.", metavar="TIME"
     )
     until: str | datetime | None = option(
-        None, "Only sessions that started before this time.", metavar="TIME"
+        None, "Only sessions that started before this time.", metavar="TIME", rare=True
     )
     of_run: str | None = option(
         None, "Only the sessions that this run graded: its name, or the beginning of its id.", metavar="RUN"
     )
-    last_import: bool = option(False, "Only sessions of the files that were imported last.")
-    latest_per_question: bool = option(False, "Only the last session of each question.")
+    last_import: bool = option(False, "Only sessions of the files that were imported last.", rare=True)
+    latest_per_question: bool = option(False, "Only the last session of each question.", rare=True)
     where: str | None = option(
         None,
         'Only sessions for which it holds, in SQL over the view sessions: "cost_usd > 0.1 AND '
@@ -169,25 +171,29 @@ class Selection:
         metavar="CONDITION",
     )
     agent: str | None = option(None, "Only sessions in which this agent took part.", metavar="NAME")
-    model: str | None = option(None, "Only sessions with this model.", metavar="NAME")
+    model: str | None = option(None, "Only sessions with this model.", metavar="NAME", rare=True)
     version: str | None = option(
         None, "Only sessions of this version of the agent.", name="--version", metavar="TEXT"
     )
-    prompt: str | None = option(None, "Only sessions with this prompt, `name@version`.", metavar="TEXT")
-    user: str | None = option(None, "Only sessions of this user.", metavar="ID")
-    environment: str | None = option(None, "Only sessions of this environment.", metavar="NAME")
+    prompt: str | None = option(
+        None, "Only sessions with this prompt, `name@version`.", metavar="TEXT", rare=True
+    )
+    user: str | None = option(None, "Only sessions of this user.", metavar="ID", rare=True)
+    environment: str | None = option(None, "Only sessions of this environment.", metavar="NAME", rare=True)
     origin: OriginFilter | None = option(
         None, "Only sessions of this origin; `watch` takes production, and `any` if it is given."
     )
     sample: float | str | None = option(
         None, "A share of the sessions, by their ids: the same each time.", metavar="5%"
     )
-    limit: int | None = option(None, "The most sessions to take, the newest.", metavar="N", least=1)
+    limit: int | None = option(
+        None, "The most sessions to take, the newest.", metavar="N", least=1, rare=True
+    )
     questions: str | Iterable[str] = option(
         (), "Only this golden question; repeat it for more.", name="--question", metavar="ID"
     )
     answers: Mapping[str, str] = option(
-        (), "The golden question that a session answers; repeatable.", metavar="SESSION=ID"
+        (), "The golden question that a session answers; repeatable.", metavar="SESSION=ID", rare=True
     )
 
     def __post_init__(self) -> None:
@@ -269,10 +275,10 @@ class GradeSpec:
     select: Selection = Selection()
     judge: JudgeOptions = JudgeOptions()
     name: str | None = option(
-        None, "A name for the run, to find and compare it by.", name="--run", metavar="NAME"
+        None, "A name for the run, to find and compare it by.", name="--name", also="--run", metavar="NAME"
     )
     tags: Mapping[str, str] = option(
-        (), "A note on the run; repeat it for more.", name="--tag", metavar="KEY=VALUE"
+        (), "A note on the run; repeat it for more.", name="--tag", metavar="KEY=VALUE", rare=True
     )
     group_by: str | None = option(
         None, "Count the results by a key of the questions.", metavar="metadata.KEY"
@@ -282,6 +288,7 @@ class GradeSpec:
         "A session whose last span ended less than so long ago may still run.",
         name="--idle",
         metavar="5m",
+        rare=True,
     )
 
     def __post_init__(self) -> None:

@@ -31,6 +31,7 @@ class JudgeOptions:
         name="--judge-max-calls",
         metavar="N",
         least=0,
+        rare=True,
     )
     max_cost_usd: float | None = option(
         None,
@@ -38,6 +39,7 @@ class JudgeOptions:
         name="--judge-max-cost",
         metavar="USD",
         least=0,
+        rare=True,
     )
     votes: int | None = option(
         None,
@@ -45,6 +47,7 @@ class JudgeOptions:
         name="--judge-votes",
         metavar="N",
         shown_default="1",
+        rare=True,
     )
     threshold: float | None = option(
         None,
@@ -53,11 +56,13 @@ class JudgeOptions:
         metavar="SHARE",
         least=0,
         most=1,
+        rare=True,
     )
     required: bool | None = option(
         None,
         "Refuse to grade by a judge that has no key, instead of finding replies inconclusive.",
         name="--judge-required",
+        rare=True,
     )
 
     def __post_init__(self) -> None:

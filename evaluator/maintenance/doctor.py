@@ -90,7 +90,7 @@ def _of_database(stored: Stored, lint: Callable[[], Sequence[Finding]]) -> Itera
     try:
         with stored.reading() as store:
             sessions = int(store.query("SELECT count(*) FROM derived.sessions")[0][0])
-            newest_ns = store.query("SELECT max(start_time_ns) FROM spans")[0][0]
+            newest_ns = store.query("SELECT max(start_ns) FROM spans")[0][0]
             runs = len(list_runs(store))
     except SpangradeError as error:
         yield Checked("database", str(error), "stop the process that has it open")

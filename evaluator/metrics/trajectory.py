@@ -15,7 +15,8 @@ from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteract
 from spangrade.tracer.lookalike_letters import is_blank
 
 _UNKNOWN = Inconclusive(
-    "which agents took part is not recorded; name them on the spans (gen_ai.agent.name) or by `run --agent`"
+    "which agents took part is not recorded; "
+    "name them on the spans (gen_ai.agent.name) or by `run --agent-name`"
 )
 _NOT_RECORDED = (
     "the arguments or results of calls that may be expected are not recorded (spangrade lint says how)"

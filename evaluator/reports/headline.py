@@ -146,7 +146,8 @@ def shown(lines: Iterable[Line]) -> Text:
 def as_markdown(lines: Iterable[Line]) -> str:
     """Return the lines as a block of Markdown, in which nothing is markup, a link or a mention."""
     made = [
-        f"{line.mark or ' '} {printable(line.text, newline=' ')}".replace("`", "'").rstrip() for line in lines
+        f"{line.mark or ' '} {_cut(printable(line.text, newline=' '))}".replace("`", "'").rstrip()
+        for line in lines
     ]
     return "\n".join(["```diff", *made, "```"])
 
@@ -180,6 +181,7 @@ def _end(
     commands: Sequence[str] = (),
 ) -> Iterator[Line]:
     ways = _ways(failing)
+    failing = [one for way in ways for one in way]
     yield from _broken_lines(ways, stored)
     notes = [
         *([f"{len(ways) - _BROKEN_LINES} more ways to fail"] if len(ways) > _BROKEN_LINES else []),

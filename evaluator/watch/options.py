@@ -26,7 +26,9 @@ class WatchOptions:
         "30s", "How often to look for sessions that are idle.", name="--every", metavar="30s"
     )
     once: bool = option(False, "Grade what is idle now, send what is due, and exit.")
-    send_history: bool = option(False, "Send what ended before the first start by these gates, too.")
+    send_history: bool = option(
+        False, "Send what ended before the first start by these gates, too.", rare=True
+    )
     webhook: str | None = option(
         None,
         "Send each session that fails there, signed with $SPANGRADE_WEBHOOK_SECRET.",

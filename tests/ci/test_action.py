@@ -163,7 +163,7 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     (tmp_path / "lazy").unlink()
     assert run_action(tmp_path, api, base="main", **inputs)[0] == 0
     assert kept[:-1] == of_others
-    assert "```diff\n  1 session: 1 passed\n" in kept[-1]["body"].replace("my-branch: ", "")
+    assert "```diff\n  1 session: 1 passed\n" in kept[-1]["body"].replace("spangrade-report: ", "")
 
 
 def test_a_report_that_the_checkout_has_is_not_shown(

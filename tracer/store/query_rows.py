@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from importlib.util import find_spec
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 _STREAM_FAILED = re.compile(r"^ArrowArrayStream::\w+\(\) failed \(\d+\): ")
+
+_SHOWN = 50  # rows, in a notebook
+_LONGEST = 200  # characters of a cell there
 
 
 class Rows:
@@ -113,6 +117,30 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"<{len(self)} rows: {', '.join(self.columns)}>"
+
+    def df(self) -> pandas.DataFrame:
+        """Return a pandas data frame, as `duckdb` names it."""
+        return self.to_pandas()
+
+    def pl(self) -> polars.DataFrame:
+        """Return a polars data frame, as `duckdb` names it."""
+        return self.to_polars()
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table for a notebook."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        rows = self.rows()
+        body = "".join(
+            f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>"
+            for row in rows[:_SHOWN]
+        )
+        more = f"<p>and {len(rows) - _SHOWN:,} more rows</p>" if len(rows) > _SHOWN else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: Any) -> str:
+    text = "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
 
 
 def _size(array: na.Array) -> int:

@@ -154,6 +154,10 @@ class Comparison(NamedTuple):
     by: str = ""
     unrecorded: int = 0
 
+    def __repr__(self) -> str:
+        flips = f"{len(self.broken)} broke, {len(self.fixed)} fixed"
+        return f"<{self.first.label} against {self.second.label}: {flips}>"
+
 
 @few_collections()
 def compare(

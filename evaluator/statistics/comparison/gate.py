@@ -104,6 +104,14 @@ class Compared(NamedTuple):
     comparison: Comparison
     gates: tuple[GateResult, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Compared {self.comparison!r}; {counted(len(self.gates), 'gate')}>"
+
+    def _repr_html_(self) -> str:
+        from spangrade.evaluator.reports.notebook import comparison_html
+
+        return comparison_html(self)
+
     def exit_code(self, *, inconclusive_ok: bool = False) -> ExitCode:
         """Return 1 if a gate failed, else 4 if one is not settled and that is not accepted, else 0."""
         outcomes = {result.outcome for result in self.gates}

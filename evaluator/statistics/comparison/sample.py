@@ -98,6 +98,24 @@ class Sample:
             replayed=tuple(one for one in self.replayed if one.question_id in ids),
         )
 
+    def of_sessions(self, ids: Collection[str]) -> Sample:
+        """Return what is known of these sessions; a question of which they are a part has no values."""
+        kept = tuple(one for one in self.graded if one.session_id in ids)
+        left = {one.key for one in self.graded if one.session_id not in ids}
+        whole = {one.key for one in kept} - left
+        return replace(
+            self,
+            graded=kept,
+            values={
+                name: {**_only(by_key, whole), **(passed(kept) if name == PASSED else {})}
+                for name, by_key in self.values.items()
+            },
+            unknown={name: _only(by_key, whole) for name, by_key in self.unknown.items()},
+            questions=_only(self.questions, {one.key for one in kept}),
+            unanswered=frozenset(),
+            replayed=tuple(one for one in self.replayed if one.session_id in ids),
+        )
+
     @cached_property
     def session_ids(self) -> frozenset[str]:
         """The ids of its sessions."""

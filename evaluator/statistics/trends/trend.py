@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
@@ -86,6 +87,7 @@ def trend(
     since_ns: int | None = None,
     until_ns: int | None = None,
     origin: str = OriginFilter.PRODUCTION,
+    among: Collection[str] | None = None,
 ) -> Trend:
     """Return a metric of the sessions that started from `since_ns` on and before `until_ns`, by group.
 
@@ -93,7 +95,8 @@ def trend(
     sessions that passed, by the verdict that each shows, without those that neither passed nor failed),
     or any metric that was measured: its value in the latest run that measured it on the session, else the
     mean of the scores of that name that people, traces and programs gave. A session that used several models
-    or prompts counts for each of them. `origin` is one of `OriginFilter`.
+    or prompts counts for each of them. `among` are the only sessions that count. `origin` is one of
+    `OriginFilter`.
 
     Raises InputError for another metric, for another `by`, and if an interval needs scipy and it is not
     installed.
@@ -109,7 +112,10 @@ def trend(
         values = statement("passed", _PACKAGE)
     else:
         values = statement("scores", _PACKAGE)
+    if among is not None:
+        values = f"SELECT * FROM ({values}) WHERE list_contains($among, session_id)"  # noqa: S608 (our own text)
     parameters: dict[str, Any] = {
+        **({} if among is None else {"among": list(among)}),
         "since": since_ns,
         "until": until_ns,
         "low": low,

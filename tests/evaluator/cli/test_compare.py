@@ -416,7 +416,7 @@ def test_what_is_unknown_does_not_hide_a_failure(graded: Path, spangrade: Spangr
     worse = [(f"worse-{n}", session(n, refunds=False)) for n in range(QUESTIONS - 1)]
     spangrade("grade", "golden.json", "--spans", write_sessions(graded / "w.jsonl", worse), "--run", "worse")
     done = spangrade(
-        "compare", "base", "worse", "--fail-if", "passed worse by 10%", "--fail-if", "broken > 0"
+        "compare", "--all", "base", "worse", "--fail-if", "passed worse by 10%", "--fail-if", "broken > 0"
     )
     assert done.code == 1
     assert outcomes_of(done) == ["not held", "not held"]
@@ -504,11 +504,11 @@ def test_ten_lines_come_first_and_all_of_it_if_it_is_asked_for(graded: Path, spa
         "failed 5 (q00, q01, q02, q03, q04): tool_usage_accuracy: missing: refund",
         '  - refund {} → "done"',
         "also: cost worse (5.665e-05 → 8.665e-05)",
-        f"exit code 1: gate 'worse': not held; {names}, 0 fixed: a loss (p 0.025)",
+        f"exit code 1: gate 'worse': not held; {names}, 0 fixed: a loss (p 0.039)",
         "next: spangrade show new-0 · spangrade explain new · --all lists the rest",
     ]
     every = spangrade("compare", "--all", "base", "new").out
-    assert [line.split()[1] for line in every if line.startswith("│ ")][:2] == ["passed", "cost"]
+    assert {"passed", "cost"} < {line.split()[1] for line in every if line.startswith("│ ")}
     assert any(line.startswith("│ conversation ") for line in every)
 
 

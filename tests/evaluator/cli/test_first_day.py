@@ -14,10 +14,11 @@ from command_line import run
 import spangrade
 
 AGENT = """\
+from pathlib import Path
+
 def answer(text):
-    return f"Order {text.split()[-1]} is shipped."
+    return f"Order {text.split()[-1]} is {'lost' if Path('broken').exists() else 'shipped'}."
 """
-BROKEN = AGENT.replace("is shipped", "is lost")
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_init_writes_what_run_needs_and_never_overwrites(folder, typed):
 def test_a_change_is_red_with_its_cause_and_green_again(folder, typed):
     begun(typed, "Where is A1", "Where is A2")
     assert run("run").code == 0
-    (folder / "agent.py").write_text(BROKEN)
+    (folder / "broken").touch()
     red = run("run", "--question", "where-is-a1")
     assert red.code == 1
     name = red.out[1].removeprefix("against ").partition(":")[0]
@@ -96,7 +97,7 @@ def test_a_change_is_red_with_its_cause_and_green_again(folder, typed):
         "  + agent: Order A1 is lost.",
     ]
     assert red.out[-2] == "exit code 1: a session failed"
-    (folder / "agent.py").write_text(AGENT)
+    (folder / "broken").unlink()
     green = run("run", "--failed")
     assert (green.code, green.out[0]) == (0, "1 session: 1 passed")
     assert green.out[2] == "also: fixed where-is-a1; 1 of 1 question nobody has reviewed"
@@ -117,14 +118,13 @@ def test_a_question_that_is_not_there_is_named_with_those_that_are(folder, typed
 def test_accept_shows_the_difference_of_the_golden_file_and_writes_it_if_it_is_confirmed(folder, typed):
     begun(typed, "Where is A1", "Where is A2")
     golden = (folder / "golden.json").read_text()
-    (folder / "agent.py").write_text(BROKEN)
+    (folder / "broken").touch()
     typed("n")
     refused = run("run", "--accept")
     assert (refused.code, (folder / "golden.json").read_text()) == (1, golden)
     typed("y")
     accepted = run("run", "--accept")
     assert accepted.code == 0
-    assert [line for line in accepted.out if line.startswith(("- ", "+ "))] == []
     assert '+                    "Order A1 is lost."' in accepted.out
     assert run("run").code == 0
 
@@ -134,7 +134,7 @@ def test_a_version_that_is_not_declared_is_inferred_and_marked_as_such(folder, t
     run("run")
     with spangrade.open() as db:
         (row,) = db.list_runs().rows()
-        assert row["name"] == row["tags"]["inferred_version"]
+        assert row["name"] == json.loads(row["tags"])["inferred_version"]
         assert {one.agent_version for one in db} == {None}
 
 

@@ -96,7 +96,7 @@ def test_a_value_that_cannot_be_used_is_named_by_its_option() -> None:
         ("judge.max_cost_usd", "--judge-max-cost"),
         ("mutants.of_each", "--mutants"),
         ("options.idle_s", "--idle"),
-        ("name", "--run"),
+        ("name", "--name"),
         ("fail_if", "--fail-if"),
     ],
 )

@@ -151,7 +151,10 @@ def test_unknown_agents_are_inconclusive() -> None:
     made = session(agents=None)
     asked = question(trajectory=["shop"])
     assert {measured(name, made, asked) for name in (*TRAJECTORY, "agent_routing")} == {
-        Inconclusive("which agents took part is not recorded; name them on the spans (gen_ai.agent.name) or by `run --agent`")
+        Inconclusive(
+            "which agents took part is not recorded; "
+            "name them on the spans (gen_ai.agent.name) or by `run --agent-name`"
+        )
     }
 
 

@@ -1,0 +1,56 @@
+"""Which tool made a file of questions, by its content."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from spangrade.converters.datasets.files import load_json
+from spangrade.tracer.errors import InputError
+
+_EXPECTED = "expected a file of promptfoo, Inspect, DeepEval or ADK, a golden file or a conversation log"
+
+
+def tool_of(path: Path) -> str:
+    """Return `promptfoo`, `inspect`, `deepeval`, `adk` (an eval set, or golden questions) or `log`.
+
+    Raises InputError for a file that none of them makes.
+    """
+    content = _content(path)
+    if isinstance(content, dict):
+        if isinstance(content.get("tests"), list | str) or "prompts" in content:
+            return "promptfoo"
+        if "eval_cases" in content or "golden_questions" in content:
+            return "adk"
+        if isinstance(content.get("goldens"), list):
+            return "deepeval"
+        content = [content]
+    first = content[0] if isinstance(content, list) and content else None
+    if isinstance(first, dict):
+        if "query" in first:
+            return "log"
+        if {"input", "target"} <= first.keys():
+            return "inspect"
+        if {"expected_output", "actual_output", "expected_outcome"} & first.keys():
+            return "deepeval"
+        if "eval_id" in first:
+            return "adk"
+    raise InputError(f"{path}: {_EXPECTED}")
+
+
+def _content(path: Path) -> Any:
+    """Return what a file has, of many lines or rows the first."""
+    if path.suffix in (".yaml", ".yml"):
+        return {"tests": []}  # of these tools only promptfoo has such a file
+    if path.suffix == ".csv":
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return [row for row, _ in zip(csv.DictReader(file), range(1), strict=False)]
+    if path.suffix == ".jsonl":
+        with path.open(encoding="utf-8-sig") as file:
+            try:
+                return [json.loads(next((line for line in file if line.strip()), "{}"))]
+            except ValueError:
+                raise InputError(f"{path}: {_EXPECTED}") from None
+    return load_json(path)

@@ -1,0 +1,124 @@
+"""How wide the command line is: commands and options that `--help` lists, their groups, and earlier names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import run, spangrade
+from typer.main import get_command
+
+from spangrade.evaluator.cli.app import app
+from spangrade.evaluator.cli.commands import COMMANDS, GROUPS, help_text
+
+MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 24, 200, 25
+
+
+def visible(command, words=()):
+    """Yield each command that `--help` lists, with its words."""
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            one = command.get_command(None, name)
+            if not one.hidden:
+                yield from visible(one, (*words, name))
+    else:
+        yield words, command
+
+
+def options(command):
+    """Return the options that the help of a command lists."""
+    return [one.opts[0] for one in command.params if one.param_type_name == "option" and not one.hidden]
+
+
+def test_few_commands_with_few_options_are_listed():
+    listed = dict(visible(get_command(app)))
+    assert len(listed) <= MOST_COMMANDS
+    by_command = {words: options(command) for words, command in listed.items()}
+    assert {words: len(found) for words, found in by_command.items() if len(found) > MOST_OF_A_COMMAND} == {}
+    assert sum(map(len, by_command.values())) <= MOST_OPTIONS
+
+
+def test_every_help_begins_with_an_example():
+    for words, command in visible(get_command(app)):
+        assert re.match(r"\$ spangrade .+\n\n", command.help), words
+        assert command.help.split()[2] == words[0]
+
+
+def test_the_help_groups_the_commands_without_importing_them():
+    printed = spangrade("--help").stdout
+    assert printed == help_text()
+    named = [line.split()[0] for line in printed.splitlines() if line.startswith("  ") and line[2].islower()]
+    assert named == [name for group in GROUPS for name, one in COMMANDS.items() if one.group == group]
+    program = "import sys; from spangrade.evaluator.cli import main\n"
+    program += "try:\n    main()\nexcept SystemExit:\n"
+    program += "    print(sorted({'typer', 'rich', 'duckdb'} & set(sys.modules)))"
+    command = [sys.executable, "-c", program, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.endswith("\n[]\n")
+
+
+def test_an_earlier_name_works_and_names_the_new_form(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text("def answer(text):\n    return text\n")
+    Path("golden.json").write_text('{"id": "a", "user_inputs": "hello", "required_texts": ["hello"]}')
+    assert run("run", "agent.py:answer", "golden.json", "--name", "first").code == 0
+    again = run("regrade", "first")
+    assert (again.code, again.err) == (
+        0,
+        ["spangrade: regrade is an earlier name of: spangrade grade --dry-run --of-run RUN"],
+    )
+    assert run("grade", "--dry-run", "--of-run", "first").out == again.out
+    assert run("config").err == ["spangrade: config is an earlier name of: spangrade doctor"]
+    (session,) = json.loads("\n".join(run("sessions", "--format", "json").out))
+    old = run("score", session["session_id"], "thumbs=1")
+    assert old.err == ["spangrade: score is an earlier name of: spangrade label SESSION NAME=VALUE"]
+    assert run("label", session["session_id"], "thumbs=1").out == old.out
+
+
+def test_the_words_that_choose_sessions_are_the_same_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text("def answer(text):\n    return text\n")
+    questions = [{"id": one, "user_inputs": one, "required_texts": ["b"]} for one in "ab"]
+    Path("golden.json").write_text(json.dumps(questions))
+    assert run("run", "agent.py:answer", "golden.json", "--name", "first").code == 1
+    where = ("--where", "question_id = 'b'", "--since", "1d", "--sample", "100%")
+    listed = json.loads("\n".join(run("sessions", *where, "--format", "json").out))
+    assert [one["question_id"] for one in listed] == ["b"]
+    assert run("sessions", "--version", "9", "--format", "json").out == ["[]"]
+    assert json.loads("\n".join(run("explain", "first", *where, "--format", "json").out)) == []
+    compared = json.loads("\n".join(run("compare", "first", "first", *where, "--format", "json").out))
+    assert compared["compared"] == {"questions": 1, "of": 1}
+    trend = json.loads("\n".join(run("trend", "passed", "--origin", "any", *where, "--format", "json").out))
+    assert [point["mean"] for point in trend["points"]] == [1]
+    found = json.loads("\n".join(run("lint", *where, "--format", "json").out))
+    assert {one["session_id"] for one in found} <= {listed[0]["session_id"], None}
+    refused = run("sessions", "--where", "metadata.topic = x")
+    assert refused.err == ["spangrade: --where: it chooses questions: expected a condition on sessions"]
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("[options.sessions]\nlimit = 1\n", None),
+        (
+            "[options.sessions]\nlimits = 1\n",
+            "options.sessions: unknown key 'limits'; did you mean \"limit\"?",
+        ),
+    ],
+)
+def test_any_option_may_be_a_key_of_the_settings(tmp_path, monkeypatch, table, problem):
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text("def answer(text):\n    return text\n")
+    Path("golden.json").write_text(json.dumps([{"id": one, "user_inputs": one} for one in "ab"]))
+    run("run", "agent.py:answer", "golden.json")
+    Path("spangrade.toml").write_text(table)
+    done = run("sessions", "--format", "json")
+    if problem is None:
+        assert len(json.loads("\n".join(done.out))) == 1
+    else:
+        assert (done.code, done.err) == (2, [f"spangrade: {tmp_path / 'spangrade.toml'}: {problem}"])
