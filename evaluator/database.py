@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.maintenance.doctor import Checked
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
     from spangrade.evaluator.running.accept import Accepted
-    from spangrade.evaluator.running.earlier import Flips
+    from spangrade.evaluator.running.earlier import FlippedSince
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
@@ -552,7 +552,7 @@ class Database:
             out,
         )
 
-    def flips(self, run: Run) -> Flips | None:
+    def flips(self, run: Run) -> FlippedSince | None:
         """Return which questions of a run flipped since the earlier run of the same dataset and questions.
 
         That is the last of the branch that is checked out, else of the branch that it is to go into; None if

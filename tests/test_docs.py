@@ -117,13 +117,13 @@ def test_the_agent_of_the_tour_is_graded_by_its_dataset(tmp_path: Path) -> None:
     for passed in ("1 session: 1 passed", "2 sessions: 2 passed"):  # each run is a conversation of its own
         subprocess.run([sys.executable, "page.py"], check=True, cwd=tmp_path)
         done = spangrade("grade", "golden.json", "--db", "shop.duckdb", *gates, cwd=tmp_path)
-        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, passed)
+        assert (done.returncode, done.stdout.splitlines()[0]) == (0, passed)
 
 
 def test_the_readmes_first_command_passes_again(tmp_path: Path) -> None:
     for _ in range(2):
         done = spangrade("grade", str(SAMPLE), cwd=tmp_path)
-        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
+        assert (done.returncode, done.stdout.splitlines()[0]) == (0, "4 sessions: 4 passed")
 
 
 def test_the_eval_of_the_tour_passes_and_fails_another_agent(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_eval_of_the_tour_passes_and_fails_another_agent(tmp_path: Path) -> 
 
 def test_the_queries_of_the_page_on_sql_run_on_the_sample(tmp_path: Path) -> None:
     graded = spangrade("grade", str(SAMPLE), cwd=tmp_path)
-    assert (graded.returncode, graded.stdout.splitlines()[-1]) == (0, "4 sessions: 4 passed")
+    assert (graded.returncode, graded.stdout.splitlines()[0]) == (0, "4 sessions: 4 passed")
     queries = blocks(SQL, "sql")
     assert len(queries) == 6
     answers = []

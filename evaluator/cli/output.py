@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from spangrade import Database, ExitCode, Run
-    from spangrade.evaluator.running.earlier import Flips
+    from spangrade.evaluator.running.earlier import FlippedSince
     from spangrade.evaluator.statistics.comparison.gate import Compared
     from spangrade.tracer.span import Problem
 
@@ -69,7 +69,7 @@ def show_run(
     opened: Database,
     run: Run,
     compared: Compared | None = None,
-    flips: Flips | None = None,
+    flips: FlippedSince | None = None,
     *,
     code: ExitCode | None = None,
     every: bool = False,

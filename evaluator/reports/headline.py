@@ -16,7 +16,7 @@ from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.reports.flips import lines_that_differ, sessions_of
 from spangrade.evaluator.reports.repeats import repeats_line
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
-from spangrade.evaluator.running.earlier import Flips
+from spangrade.evaluator.running.earlier import FlippedSince
 from spangrade.evaluator.statistics.clusters import what_went_wrong
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison
 from spangrade.evaluator.statistics.comparison.gate import Compared, GateOutcome, GateResult, compared_text
@@ -38,7 +38,7 @@ _MEANINGS = {
 }
 
 
-class Line(NamedTuple):
+class HeadLine(NamedTuple):
     """A line; of what differs, `mark` is "-" for what was and "+" for what is now. `verdict` colours it."""
 
     text: str
@@ -59,13 +59,13 @@ class _NotPassed(NamedTuple):
 def head_of_run(
     run: Run,
     compared: Compared | None = None,
-    flips: Flips | None = None,
+    flips: FlippedSince | None = None,
     *,
     stored: Stored | None = None,
     code: ExitCode | None = None,
     more: str = "",
     again: str = "",
-) -> list[Line]:
+) -> list[HeadLine]:
     """Return the lines that head a run and, if it was compared with another, what became of its questions.
 
     `compared` is a comparison that was asked for, `flips` what flipped since the run before.
@@ -80,19 +80,19 @@ def head_of_run(
         for one in run.sessions
         if one.verdict in PRECEDENCE or (run.require_match and one.verdict is Verdict.UNMATCHED)
     ]
-    lines = [Line(str(run), verdict="" if code else Verdict.PASSED)]
+    lines = [HeadLine(str(run), verdict="" if code else Verdict.PASSED)]
     notes = list(_notes_of(run))
     if compared is not None:
         flipped = _flipped(compared.comparison)
         broken = {one.name for one in flipped}
         before = dict.fromkeys(one.name for one in failing if one.name not in broken)
-        lines.append(Line(_against(compared.comparison)))
+        lines.append(HeadLine(_against(compared.comparison)))
         notes = [*_moved(compared.comparison, before), *notes]
         failing = flipped or failing
     elif flips is not None:
         passed_before = flips.broken
         lines.append(
-            Line(f"against {flips.earlier.name}: {len(passed_before)} broke, {len(flips.fixed)} fixed")
+            HeadLine(f"against {flips.earlier.name}: {len(passed_before)} broke, {len(flips.fixed)} fixed")
         )
         before = dict.fromkeys(one.name for one in failing if one.name not in passed_before)
         notes = [*_unchanged(flips.fixed, before), *notes]
@@ -108,7 +108,7 @@ def head_of_run(
     return [*lines, *_end(failing, notes, compared, stored, code, more, run.name or run.run_id, commands)]
 
 
-def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None = None) -> list[Line]:
+def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None = None) -> list[HeadLine]:
     """Return the lines that head a comparison."""
     second = compared.comparison.second
     counts = {
@@ -117,8 +117,10 @@ def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None
     }
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
     lines = [
-        Line(f"{second.label}: {counted(len(second.graded), 'session')}{': ' if verdicts else ''}{verdicts}"),
-        Line(_against(compared.comparison)),
+        HeadLine(
+            f"{second.label}: {counted(len(second.graded), 'session')}{': ' if verdicts else ''}{verdicts}"
+        ),
+        HeadLine(_against(compared.comparison)),
     ]
     flipped = _flipped(compared.comparison)
     broken = {one.name for one in flipped}
@@ -131,7 +133,7 @@ def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None
     return [*lines, *_end(flipped, notes, compared, stored, code, "", second.label)]
 
 
-def shown(lines: Iterable[Line]) -> Text:
+def shown(lines: Iterable[HeadLine]) -> Text:
     """Return the lines for a terminal, to be printed without wrapping."""
     texts = []
     for line in lines:
@@ -143,7 +145,7 @@ def shown(lines: Iterable[Line]) -> Text:
     return Text("\n").join(texts)
 
 
-def as_markdown(lines: Iterable[Line]) -> str:
+def as_markdown(lines: Iterable[HeadLine]) -> str:
     """Return the lines as a block of Markdown, in which nothing is markup, a link or a mention."""
     made = [
         f"{line.mark or ' '} {_cut(printable(line.text, newline=' '))}".replace("`", "'").rstrip()
@@ -179,7 +181,7 @@ def _end(
     more: str,
     run: str,
     commands: Sequence[str] = (),
-) -> Iterator[Line]:
+) -> Iterator[HeadLine]:
     ways = _ways(failing)
     failing = [one for way in ways for one in way]
     yield from _broken_lines(ways, stored)
@@ -188,12 +190,12 @@ def _end(
         *notes,
     ]
     if notes:
-        yield Line(f"also: {'; '.join(notes)}")
+        yield HeadLine(f"also: {'; '.join(notes)}")
     gates = () if compared is None else compared.gates
     if code or gates:
-        yield Line(f"exit code {int(code)}: {_meaning(code, compared)}")
+        yield HeadLine(f"exit code {int(code)}: {_meaning(code, compared)}")
     if code:
-        yield Line(
+        yield HeadLine(
             f"next: {' · '.join([*_next(failing, code, more, run), *commands, '--all lists the rest'])}"
         )
 
@@ -247,19 +249,19 @@ def _ways(failing: Sequence[_NotPassed]) -> list[list[_NotPassed]]:
     return [each for _, each in ordered]
 
 
-def _broken_lines(ways: Sequence[Sequence[_NotPassed]], stored: Stored | None) -> Iterator[Line]:
+def _broken_lines(ways: Sequence[Sequence[_NotPassed]], stored: Stored | None) -> Iterator[HeadLine]:
     """Yield a line for each way to fail and, while there is room, what differs in its first session."""
     room = _BROKEN_LINES - len(ways)
     for way in ways[:_BROKEN_LINES]:
         first = way[0]
         names = dict.fromkeys(one.name for one in way)
         what = first.reason if len(way) == 1 else what_went_wrong(first.reason)
-        yield Line(_cut(f"{first.verdict} {_named(names)}: {what}"), verdict=first.verdict)
+        yield HeadLine(_cut(f"{first.verdict} {_named(names)}: {what}"), verdict=first.verdict)
         differing: list[tuple[str, str]] = []
         if first.before is not None and first.session_id is not None and stored is not None and room > 0:
             differing = lines_that_differ(first.before, first.session_id, stored)
         for mark, text in differing[:room]:
-            yield Line(_cut(text), mark)
+            yield HeadLine(_cut(text), mark)
         room -= len(differing[:room])
 
 

@@ -24,7 +24,7 @@ class Earlier(NamedTuple):
     passed: Mapping[str, bool]
 
 
-class Flips(NamedTuple):
+class FlippedSince(NamedTuple):
     """What became of the questions that an earlier run has, too.
 
     `broken` passed then and does not now: by question, the id of a session that passed, None if it answered
@@ -37,7 +37,7 @@ class Flips(NamedTuple):
     questions: int
 
 
-def flips_since(store: Store, run: Run, folder: Path) -> Flips | None:
+def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
     """Return what flipped since the earlier run of the same questions; None if there is none."""
     now = _passed(run)
     if not now or not run.dataset:
@@ -55,7 +55,7 @@ def flips_since(store: Store, run: Run, folder: Path) -> Flips | None:
             {"run_id": earlier.run_id},
         )
     )
-    return Flips(earlier, {one: sessions.get(one) for one in broken}, fixed, len(both))
+    return FlippedSince(earlier, {one: sessions.get(one) for one in broken}, fixed, len(both))
 
 
 def earlier_run(

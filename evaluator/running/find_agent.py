@@ -86,6 +86,8 @@ def identity_of(agent: Any, name: str | None = None) -> str:
 def version_of(identity: str) -> str:
     """Return the agent and the state of its source file, as `agent:answer@1f2e3d4c`, for a name."""
     named, _, digest = identity.rpartition(" ")
+    if len(digest) != 64:  # a server, whose source is not known
+        return ""
     module, _, name = named.rpartition(":")
     short = f"{module.rpartition('.')[2]}:{name.rpartition('.')[2]}"[:60]
     return f"{short}@{digest[:8]}" if name else ""

@@ -56,7 +56,7 @@ def test_a_gate_that_measured_no_session_is_inconclusive_and_named(graded: Any) 
     Path("m.json").write_text(json.dumps({"metrics": {"kindness": definition}}))
     gate = ("--metrics-file", "m.json", "--metric", "kindness>=4")
     done = graded(FOUND, *gate, **TRAJECTORY, reference_tool_interactions=[FIND])
-    assert (done.code, done.out[-1]) == (4, "1 session: 1 passed; 1 gate applies to no session: kindness")
+    assert (done.code, done.out[0]) == (4, "1 session: 1 passed; 1 gate applies to no session: kindness")
     assert any("kindness" in line for line in done.out[:-1])
     missing = graded(Said("Hi"), *gate, reference_tool_interactions=[FIND])  # the default gates stay
     assert missing.code == 1
@@ -153,7 +153,7 @@ def test_sessions_without_a_question_are_judged_by_the_gates_that_need_none(
     write_sessions(Path("more.jsonl"), [("s2", [Said("Something else", calls=[Call("find", error="down")])])])
     grade = ("golden.json", "--spans", "spans.jsonl", "--spans", "more.jsonl")
     unmatched = spangrade("grade", *grade)
-    assert (unmatched.code, unmatched.out[-1]) == (0, "2 sessions: 1 passed, 1 unmatched")
+    assert (unmatched.code, unmatched.out[0]) == (0, "2 sessions: 1 passed, 1 unmatched")
 
     assert spangrade("grade", *grade, "--require-match").code == 4
     assert spangrade("grade", *grade, "--metric", "tool_success_rate>=1").code == 1

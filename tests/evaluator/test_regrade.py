@@ -65,7 +65,7 @@ def golden(folder: Path, *questions: dict[str, Any]) -> None:
 
 
 def regraded(spangrade: Spangrade, *arguments: str) -> Any:
-    done = spangrade("regrade", "main", *arguments, "--format", "json")
+    done = spangrade("grade", "--dry-run", "--of-run", "main", *arguments, "--format", "json")
     assert done.err == []
     value = json.loads("\n".join(done.out))
     assert done.code == value["exit_code"]
@@ -100,7 +100,7 @@ def test_the_run_itself_does_not_change(folder: Path, spangrade: Spangrade) -> N
 def test_the_terminal_shows_what_changes_and_the_exit_code_is_that_of_the_new_verdicts(
     folder: Path, spangrade: Spangrade
 ) -> None:
-    done = spangrade("regrade", "main", "--metric", "tool_recall>=0.5")
+    done = spangrade("grade", "--dry-run", "--of-run", "main", "--metric", "tool_recall>=0.5")
     assert done.code == 0
     assert [line for line in done.out if "half" in line or "most" in line] != []
     assert done.out[-3:] == [
@@ -118,7 +118,7 @@ def test_a_changed_golden_set_is_compared_with_the_same_sessions(folder: Path, s
     assert note.startswith(
         "golden.json has changed since the run, which is graded by the questions that it had"
     )
-    value = regraded(spangrade, "--dataset", "golden.json")
+    value = regraded(spangrade, "golden.json")
     assert sorted(flips(value), key=str) == [
         ("half", "failed", "passed"),
         ("most", "failed", "unmatched"),
@@ -165,7 +165,7 @@ def test_what_the_run_was_graded_by_is_applied_again(folder: Path, spangrade: Sp
     assert run.run.require_match
     text = (folder / "size.py").read_text()
     (folder / "size.py").write_text(text.replace("threshold=3", "threshold=4"))
-    changed = regraded(spangrade, "--dataset", "golden.json")  # its third question is left out again
+    changed = regraded(spangrade, "golden.json")  # its third question is left out again
     assert (flips(changed), changed["notes"]) == (
         [("most", "passed", "failed")],
         ["size: another version than in the run"],
@@ -195,9 +195,9 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
             "give its metrics file, or leave it out on purpose (without made_here)"
         )
     ]
-    done = spangrade("regrade", "main")
+    done = spangrade("grade", "--dry-run", "--of-run", "main")
     assert (done.code, done.out, done.err) == (2, [], refused)
-    half = spangrade("regrade", "main", "--without", "made_here")
+    half = spangrade("grade", "--dry-run", "--of-run", "main", "--without", "made_here")
     assert (half.code, half.out) == (2, [])
     assert "the run's metric size is gone (no such file: size.py)" in half.err[0]
     value = regraded(spangrade, "--without", "made_here", "--without", "size")
@@ -205,7 +205,7 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
         "made_here: the run's metric is left out, as asked",
         "size: the run's metric is left out, as asked",
     ]
-    wrong = spangrade("regrade", "main", "--without", "tool_recall")
+    wrong = spangrade("grade", "--dry-run", "--of-run", "main", "--without", "tool_recall")
     assert (wrong.code, wrong.err) == (
         2,
         ["spangrade: --without tool_recall: expected a metric of the run that is gone"],
@@ -217,13 +217,13 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
     [
         (("mian",), 'no run "mian"'),
         (("main", "--metric", "tool_recal>=1"), 'metric "tool_recal" is not known'),
-        (("main", "--dataset", "missing.json"), "missing.json"),
+        (("main", "missing.json"), "missing.json"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(
     arguments: tuple[str, ...], message: str, folder: Path, spangrade: Spangrade
 ) -> None:
-    done = spangrade("regrade", *arguments)
+    done = spangrade("grade", "--dry-run", "--of-run", *arguments)
     assert done.code == 2
     (line,) = done.err
     assert message in line

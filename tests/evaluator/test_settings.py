@@ -56,7 +56,10 @@ def test_without_a_file_all_values_are_defaults() -> None:
         "judge.votes": 1,
         "judge.threshold": None,
         "judge.required": None,
-        **dict.fromkeys(f"run.{name}" for name in ("agent", "http", "openai", "model", "dataset")),
+        **dict.fromkeys(
+            f"run.{name}"
+            for name in ("agent", "http", "http_body", "http_reply", "openai", "model", "dataset")
+        ),
         **dict.fromkeys(
             f"run.{name}"
             for name in ("rate", "max_cost", "agent_name", "user_model", "max_user_cost", "wait")
@@ -195,17 +198,17 @@ def test_config_shows_each_value_and_its_source(spangrade: Spangrade, project: P
 def test_commands_use_the_file_and_options_come_before_it(spangrade: Spangrade, project: Path) -> None:
     (project / "spangrade.toml").write_text('database = "shop.duckdb"\ngates = ["tool_success_rate>=0.9"]\n')
     done = spangrade("grade", SAMPLE)
-    assert (done.code, done.out[-1], (project / "shop.duckdb").exists()) == (
+    assert (done.code, done.out[0], (project / "shop.duckdb").exists()) == (
         1,
         "4 sessions: 2 passed, 2 failed",
         True,
     )
     done = spangrade("grade", SAMPLE, "--metric", "cost<=1")
-    assert (done.code, done.out[-1]) == (0, "4 sessions: 4 passed")
+    assert (done.code, done.out[0]) == (0, "4 sessions: 4 passed")
     named = project / "named.toml"
     named.write_text('gates = ["cost<=0.0000001"]')
     done = spangrade("grade", SAMPLE, "--config", named, "--db", project / "shop.duckdb")
-    assert (done.code, done.out[-1]) == (1, "4 sessions: 4 failed")
+    assert (done.code, done.out[0]) == (1, "4 sessions: 4 failed")
 
 
 def test_an_agent_writes_to_the_database_of_the_file_and_redacts(project: Path, spangrade: Spangrade) -> None:

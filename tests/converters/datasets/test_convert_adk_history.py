@@ -161,7 +161,7 @@ def test_the_scores_of_adks_own_metrics_are_outside_scores(
         "adk.response_match_score": (1.0, "passed", "threshold 0.8", "adk eval"),
     }
     done = spangrade("grade", "--db", db, "--metric", "adk.tool_trajectory_avg_score>=1")
-    assert done.out[-1] == "2 sessions: 1 passed, 1 failed"
+    assert done.out[0] == "2 sessions: 1 passed, 1 failed"
 
 
 def test_the_script_does_what_the_command_does(spangrade: Spangrade, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_csv_and_the_same_sessions_from_spans_get_the_same_grades(
     from_csv = spangrade("grade", out, "--db", tmp_path / "csv.duckdb", "--out", tmp_path / "csv")
     from_spans = spangrade("grade", reference, "--db", db, "--out", tmp_path / "spans")
     assert from_csv == from_spans
-    assert (from_csv.code, from_csv.out[-1]) == (1, "2 sessions: 1 passed, 1 failed")
+    assert (from_csv.code, from_csv.out[0]) == (1, "2 sessions: 1 passed, 1 failed")
     assert grades(tmp_path / "csv") == grades(tmp_path / "spans")
     scores = grades(tmp_path / "csv")["discount_then_return"]["metrics"]
     gates = ("conversation", "trajectory_accuracy", "tool_usage_accuracy", "agent_routing")
@@ -83,7 +83,7 @@ def test_the_captured_simulations_are_graded_as_they_are(
 ) -> None:
     done = spangrade("grade", SIMULATION / name, "--db", tmp_path / "s.duckdb")
     # Neither file has references.
-    assert (done.code, done.out[-1]) == (4, "5 sessions: 5 inconclusive")
+    assert (done.code, done.out[0]) == (4, "5 sessions: 5 inconclusive")
     (note,) = done.err
     assert note.endswith(
         "session_trace: not read: its spans have parents in other traces; "
@@ -123,7 +123,7 @@ def test_a_torn_trace_without_events_is_left_out(spangrade: Spangrade, tmp_path:
     said = "its spans have parents in other traces, and the row has no session_state to read instead"
     at = f'{file}: row 1 (id "discount_then_return"): session_trace'
     assert (done.code, done.err) == (2, [f"spangrade: {at}: {said}"])
-    assert done.out[-1] == "1 session: 1 inconclusive; 1 golden question unanswered"
+    assert done.out[0] == "1 session: 1 inconclusive; 1 golden question unanswered"
 
 
 def test_a_sound_trace_is_completed_with_what_the_row_knows(spangrade: Spangrade, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_graded(spangrade: Spangrade, 
         f'{at[8]} (id "q8"): session_trace: not spans in the form of ADK\'s debug API',
         f"spangrade: {file}: 1 row without a question_id: the number of the row is the id, as in row-1",
     ]
-    assert (done.code, done.out[-1]) == (
+    assert (done.code, done.out[0]) == (
         2,
         "2 sessions: 1 inconclusive, 1 unmatched; 2 golden questions unanswered",
     )
@@ -196,7 +196,7 @@ def test_lines_that_are_not_interactions_are_named(spangrade: Spangrade, tmp_pat
     lines = [json.dumps(rows[0]), "", json.dumps(rows[1])[:-9], '{"user_inputs": []}', "7"]
     file.write_text("\n".join(lines), encoding="utf-8")
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb")
-    assert (done.code, done.out[-1]) == (2, "1 session: 1 inconclusive")
+    assert (done.code, done.out[0]) == (2, "1 session: 1 inconclusive")
     assert [re.sub("not JSON: .*", "not JSON", line) for line in done.err] == [
         f"spangrade: {file}:3: not JSON",
         f"spangrade: {file}:4: not a processed interaction: missing session_trace",
@@ -224,7 +224,7 @@ def test_integers_of_128_bits_are_read_exactly(spangrade: Spangrade, tmp_path: P
     for name in (file, tmp_path / "run.csv"):
         db = tmp_path / f"{name.name}.duckdb"
         done = spangrade("grade", name, "--db", db)
-        assert (done.code, done.err, done.out[-1]) == (4, [], "2 sessions: 2 inconclusive")
+        assert (done.code, done.err, done.out[0]) == (4, [], "2 sessions: 2 inconclusive")
         found.append(spangrade("sql", columns, "--db", db).out)
     assert found[0] == found[1]
     cells = [{key: json.dumps(value) for key, value in row.items()} for row in rows]
@@ -296,7 +296,7 @@ def test_the_six_columns_of_the_guide_are_enough_whatever_the_file_is_called(
     command = ("grade", file, "--db", tmp_path / "s.duckdb", "--metric", "conversation>=1", "--out", out)
     done = spangrade(*command)
     said = f"spangrade: {file}: 2 rows without a question_id: the number of the row is the id, as in row-1"
-    assert (done.code, done.err, done.out[-1]) == (0, [said], "2 sessions: 2 passed")
+    assert (done.code, done.err, done.out[0]) == (0, [said], "2 sessions: 2 passed")
     assert {name: len(grade["trajectory"]) for name, grade in grades(out).items()} == {"row-1": 7, "row-2": 2}
 
 

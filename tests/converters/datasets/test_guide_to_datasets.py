@@ -270,7 +270,7 @@ def test_the_csv_of_an_eval_history_is_graded(
     spangrade: Spangrade, tmp_path: Path, row: dict[str, str]
 ) -> None:
     done = spangrade("grade", tmp_path / "run.csv", "--db", tmp_path / "s.duckdb")
-    assert (done.code, done.err, done.out[-1]) == (4, [], "2 sessions: 2 inconclusive")
+    assert (done.code, done.err, done.out[0]) == (4, [], "2 sessions: 2 inconclusive")
 
 
 @quotes("`user_inputs` | JSON list of user strings")

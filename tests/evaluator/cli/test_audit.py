@@ -108,7 +108,7 @@ def test_what_is_proposed_is_written_and_the_next_audit_catches_as_much(
     again = audited(spangrade, "--from", "1")
     assert again["mutants"]["share_caught"] == first["after_proposals"]["share_caught"]
     assert (again["proposals"], again["diff"]) == ([], "")
-    assert spangrade("grade", "golden.json", "--spans", "spans.jsonl").out[-1] == (
+    assert spangrade("grade", "golden.json", "--spans", "spans.jsonl").out[0] == (
         "7 sessions: 6 passed, 1 failed"
     )
 
@@ -215,7 +215,7 @@ def test_good_sessions_pass_what_is_written_after_one_session_of_calls_at_the_sa
         *("grade", "golden.json", "--spans", "fresh.jsonl", "--db", "fresh.duckdb"),
         *("--metric", "tool_exact_match>=1"),
     )
-    assert (graded.code, graded.out[-1]) == (0, "5 sessions: 5 passed")
+    assert (graded.code, graded.out[0]) == (0, "5 sessions: 5 passed")
 
 
 def test_the_diff_is_one_that_patch_applies(folder: Path, spangrade: Spangrade) -> None:

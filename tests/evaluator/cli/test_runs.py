@@ -106,7 +106,10 @@ def test_a_run_is_found_by_its_name_its_branch_its_id_and_as_the_latest(graded: 
     [
         (("--tag", "prompt"), "--tag: expected KEY=VALUE, found 'prompt'"),
         (("--tag", "a=1", "--tag", "a=2"), "--tag a: two values, 1 and 2; expected one"),
-        (("--run", "a b"), "--run 'a b': expected letters, digits and . _ - + @ : /, at most 100 characters"),
+        (
+            ("--run", "a b"),
+            "--name 'a b': expected letters, digits and . _ - + @ : /, at most 100 characters",
+        ),
     ],
 )
 def test_names_and_tags_that_cannot_be_used_are_refused(

@@ -121,7 +121,7 @@ def test_the_judge_sees_every_column_of_the_file(
     done = spangrade(
         "grade", file, "--db", tmp_path / "s.duckdb", "--metrics-file", metrics, "--metric", "mine>=1"
     )
-    assert (done.code, done.out[-1]) == (0, "1 session: 1 passed")
+    assert (done.code, done.out[0]) == (0, "1 session: 1 passed")
     assert materials(gemini) == [
         "a planted reply",
         "a planted summary",
@@ -177,7 +177,7 @@ def test_the_metrics_of_the_captured_simulation_have_all_their_materials(
         *("grade", file, "--db", tmp_path / "s.duckdb"),
         *("--metrics-file", SIMULATION / "metric_definitions.json", "--metric", "tool_use_quality>=1"),
     )
-    assert (done.code, done.out[-1]) == (0, "5 sessions: 5 passed")
+    assert (done.code, done.out[0]) == (0, "5 sessions: 5 passed")
     assert len(gemini.requests) == 25
     (note,) = done.err
     assert note.endswith("; the session is read from its own events (and 4 more)")
@@ -227,7 +227,7 @@ def test_a_reply_in_json_stays_a_text(spangrade: Spangrade, tmp_path: Path) -> N
     }
     file = written(tmp_path / "run.csv", [row])
     done = spangrade("grade", file, "--db", tmp_path / "s.duckdb", "--where", "metadata.topic = json")
-    assert (done.code, done.out[-1]) == (0, "1 session: 1 passed")
+    assert (done.code, done.out[0]) == (0, "1 session: 1 passed")
 
 
 def test_a_call_that_failed_in_the_spans_or_in_the_row_failed() -> None:

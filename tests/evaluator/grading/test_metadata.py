@@ -136,7 +136,7 @@ def test_a_grade_filters_and_groups_by_metadata(spangrade: Spangrade, tmp_path: 
     assert any("even" in line and line.split("│")[2:4] == ["        2 ", "      2 "] for line in table)
 
     chosen = spangrade(*command, "--where", "metadata.topic = odd", "--out", tmp_path / "odd")
-    assert (chosen.code, chosen.out[-1]) == (0, "1 session: 1 passed")
+    assert (chosen.code, chosen.out[0]) == (0, "1 session: 1 passed")
     summary = json.loads((tmp_path / "odd" / "eval_summary.json").read_bytes())
     assert [one["runs"] for one in summary["per_question_summary"]] == [1]
     refused = spangrade(*command, "--where", "metadata.topic > 1")

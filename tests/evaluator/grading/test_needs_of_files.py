@@ -57,4 +57,4 @@ def test_asked_for_by_name_it_gates_every_question(spangrade: Spangrade) -> None
 def test_one_that_no_question_gives_is_named(spangrade: Spangrade) -> None:
     Path("tone.py").write_text(TONE.replace('needs="tone"', 'needs="tome"'))
     done = spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--metrics-file", "tone.py")
-    assert (done.code, done.out[-1]) == (4, "3 sessions: 3 passed; 1 gate applies to no session: tone_kept")
+    assert (done.code, done.out[0]) == (4, "3 sessions: 3 passed; 1 gate applies to no session: tone_kept")

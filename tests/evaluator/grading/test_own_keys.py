@@ -58,7 +58,7 @@ def test_a_key_that_looks_like_a_reference_and_is_not_read_is_inconclusive(
     golden = written(tmp_path, reference, **own)
     reason = f'keys that look like references are not read: {advice} (a key of your own goes into "custom")'
     done = spangrade("grade", golden, "--db", db, "--out", tmp_path / "out")
-    assert (done.code, done.out[-1], done.err) == (4, "1 session: 1 inconclusive", [])
+    assert (done.code, done.out[0], done.err) == (4, "1 session: 1 inconclusive", [])
     (line,) = (tmp_path / "out" / "sessions.jsonl").read_text().splitlines()
     assert json.loads(line)["reason"] == reason
     done = spangrade("lint", "--dataset", golden, "--db", db, "--format", "json")

@@ -180,9 +180,9 @@ def test_the_settings_sample_only_without_a_dataset(
     file = tmp_path / "spangrade.toml"
     file.write_text('gates = ["cost<=1"]\n[sampling]\nlimit = 1\n')
     monkeypatch.setenv("SPANGRADE_CONFIG", str(file))
-    assert spangrade("grade", "--db", db.path).out[-1] == "1 session: 1 passed"
-    assert spangrade("grade", "--db", db.path, "--limit", "3").out[-1] == "3 sessions: 3 passed"
-    assert spangrade("grade", SAMPLE, "--db", db.path).out[-1] == "4 sessions: 4 passed"
+    assert spangrade("grade", "--db", db.path).out[0] == "1 session: 1 passed"
+    assert spangrade("grade", "--db", db.path, "--limit", "3").out[0] == "3 sessions: 3 passed"
+    assert spangrade("grade", SAMPLE, "--db", db.path).out[0] == "4 sessions: 4 passed"
 
 
 def test_a_score_from_outside_without_a_threshold_is_in_the_reports(

@@ -35,7 +35,7 @@ def test_a_session_passes_the_question_that_it_becomes(spangrade: Spangrade, tmp
     questions = json.loads(golden.read_bytes())["golden_questions"]
     assert [question["id"] for question in questions] == [row["question_id"] for row in listed]
     assert {len(question["reference_data"]) for question in questions} == {4}
-    assert spangrade("grade", golden, "--db", db).out[-1] == "4 sessions: 4 passed"
+    assert spangrade("grade", golden, "--db", db).out[0] == "4 sessions: 4 passed"
 
 
 def test_a_question_is_made_of_what_the_session_did() -> None:

@@ -45,7 +45,7 @@ def test_an_agent_behind_a_url_gets_each_turn_and_answers_with_its_calls_and_sta
 
     with served(answer) as url:
         done = spangrade("run", "--http", f"{url}/turn", "golden.json", "--agent", "shop")
-    assert (done.code, done.out[-1]) == (0, "1 session: 1 passed")
+    assert (done.code, done.out[0]) == (0, "1 session: 1 passed")
     with sg.open() as db:
         (session,) = db
     assert got == [("/turn", n, text, "where", session.session_id) for n, text in ((1, "one"), (2, "two"))]
@@ -181,7 +181,7 @@ def test_a_server_that_cannot_be_reached_ends_the_run_at_the_first_question_and_
     ending = [served(answer)]
     url = ending[0].__enter__()
     done = spangrade("run", "--http", url, "golden.json", "--no-references", "--metric", "conversation>=1")
-    assert (done.code, done.out[-1]) == (1, "3 sessions: 1 passed, 2 failed")
+    assert (done.code, done.out[0]) == (1, "3 sessions: 1 passed, 2 failed")
 
 
 @pytest.mark.parametrize(

@@ -395,7 +395,7 @@ def test_a_comparison_says_where_the_paths_of_a_replay_part(shop):
     spangrade(*run, "--name", "after", "--replay", "before")
 
     def compared(second):
-        done = spangrade("compare", "before", second, "--out", second)
+        done = spangrade("compare", "before", second, "--all", "--out", second)
         lines = [line for line in done.out if "replayed" in line]
         sides = json.loads(Path(second, "comparison.json").read_text())
         assert lines[0] in Path(second, "comparison.md").read_text()

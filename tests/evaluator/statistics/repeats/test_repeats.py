@@ -126,7 +126,7 @@ def test_every_report_shows_them(folder: Path, spangrade: Spangrade) -> None:
     printed = "\n".join(done.out)
     line = "3 questions with 8 sessions; an interval needs 20 questions"
     assert f"repeats: {line}" in printed
-    assert "flaky: 2 questions" in printed
+    assert "flaky: 2 (steps, argument)" in printed
     markdown = (folder / "out/summary.md").read_text()
     assert "| `3` | `100.0%` | `50.0%` | `2` |" in markdown
     assert f"| `steps` | `1 of 3` | `{STEPS}` |" in markdown
