@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.grading.run_options import RunOptions
     from spangrade.evaluator.maintenance.doctor import Checked
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
+    from spangrade.evaluator.review.mining.call_rules import MinedRule
     from spangrade.evaluator.running.accept import Accepted
     from spangrade.evaluator.running.earlier import FlippedSince
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
@@ -618,11 +619,12 @@ class Database:
 
         asked = GradeSpec.of(dataset, gates, None, judge)
         files = asked.gates.files if asked.gates.metrics_files is not None else self._settings.metrics_files
+        rules = self._settings.rules if asked.gates.rules is None else asked.gates.rules
         return regrade(
             self.stored,
             run,
             asked.path,
-            replace(asked.gates, metrics_files=tuple(files)),
+            replace(asked.gates, metrics_files=tuple(files), rules=rules),
             asked.judge,
             self._callbacks,
             several(without),
@@ -1095,15 +1097,44 @@ class Database:
         that DuckDB refuses.
         """
         from spangrade.converters.datasets.golden import append, new_questions
-        from spangrade.evaluator.grading.prepare import NO_DATASET, sessions_to_grade, with_questions
         from spangrade.evaluator.review.mining.questions import mine
 
-        chosen = with_questions(GradeSpec.of(None, (), select), NO_DATASET)
-        reader, _ = sessions_to_grade(chosen, self.stored, self._callbacks)
-        questions, problems = mine(reader.read(self._callbacks), dedupe=dedupe, failed_calls=failed_calls)
+        questions, problems = mine(self._chosen(select), dedupe=dedupe, failed_calls=failed_calls)
         new, known = new_questions(Path(golden), questions)
         added, mistakes = append(Path(golden), new)
         return GoldenAddition(added, [*problems, *known, *mistakes], [])
+
+    def mine_rules(self, *, select: Selection | str | None = None, least: int = 20) -> list[MinedRule]:
+        """Return the rules that the calls of good sessions keep to, as drafts, and how often one breaks them.
+
+        Good are sessions that passed, and those of production that did not fail; `select` chooses among them.
+        A rule concerns `least` sessions or more (docs/rules.md says how it is found). Raises InputError for a
+        condition that DuckDB refuses.
+        """
+        from spangrade.evaluator.review.mining.call_rules import GOOD, mine_rules
+
+        chosen = select if isinstance(select, Selection) else Selection(where=select)
+        if chosen.of_questions is not None:
+            raise FieldError("select.where", "it is about golden questions: expected sessions")
+        where = GOOD if chosen.where is None else f"({chosen.where}) AND ({GOOD})"
+        return mine_rules(self._chosen(replace(chosen, where=where)), least=least)
+
+    def check_rules(self, *, select: Selection | str | None = None) -> list[MinedRule]:
+        """Return the rules of the settings, drafts too, and how many sessions they concern and break them.
+
+        Raises InputError for a condition that DuckDB refuses.
+        """
+        from spangrade.evaluator.review.mining.call_rules import check_rules
+
+        return check_rules(self._settings.rules, list(self._chosen(select)))
+
+    def _chosen(self, select: Selection | str | None) -> Iterator[Session]:
+        """Yield the sessions of a selection, as `grade` without a dataset chooses them."""
+        from spangrade.evaluator.grading.prepare import NO_DATASET, sessions_to_grade, with_questions
+
+        chosen = with_questions(GradeSpec.of(None, (), select), NO_DATASET)
+        reader, _ = sessions_to_grade(chosen, self.stored, self._callbacks)
+        return reader.read(self._callbacks)
 
 
 def open_lake(

@@ -210,6 +210,8 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> str:
         return f"{key}: missing"
     if detail["type"] == "value_error":
         return f"{key}: {detail['msg'].removeprefix('Value error, ')}"
+    if detail["msg"].startswith("expected "):  # what our own forms say
+        return f"{key}: {detail['msg']}"
     expected = _EXPECTED.get(detail["type"]) or detail["msg"].removeprefix("Input should be ")
     return f"{key}: expected {expected}, found {json.dumps(detail['input'], default=str)}"
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from spangrade.tracer.lookalike_letters import plain_form
@@ -39,17 +49,41 @@ class AtMost:
 class Before:
     """A call of `then` needs one of `first` that ended before it began and did not fail.
 
-    Both have equal values of the arguments named in `same`. One call of `first` serves any number of `then`.
+    Both have equal values of the arguments named in `same`, and the result of `first` has the values of those
+    named in `from_result`. One call of `first` serves any number of `then`.
     """
 
     first: str
     then: str
     same: tuple[str, ...] = ()
+    from_result: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """The rule in words."""
-        same = f" with the same {', '.join(self.same)}" if self.same else ""
-        return f"{self.first} before {self.then}{same}"
+        result = f" with {', '.join(self.from_result)} of its result" if self.from_result else ""
+        return f"{self.first} before {self.then}{same_text(self.same)}{result}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrder:
+    """Two tools in an order, `then` after `first`, with equal values of the arguments named in `same`."""
+
+    first: str
+    then: str
+    same: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A value of a tool's result, at the path `value` (`"order.status"`), that a later reply has in it."""
+
+    tool: str
+    value: str
+
+
+def same_text(names: tuple[str, ...]) -> str:
+    """Return that two calls have the same values of arguments, empty without any."""
+    return f" with the same {', '.join(names)}" if names else ""
 
 
 def _refuse(expected: str, found: Any) -> PydanticCustomError:
@@ -122,17 +156,44 @@ def _at_most(value: Any) -> tuple[AtMost, ...] | None:
 def _before(value: Any) -> Before:
     if isinstance(value, Before):
         return value
-    expected = '["FIRST", "THEN"], or {"first": "FIRST", "then": "THEN", "same": ["ARGUMENT"]}'
+    first, then, more = _two_tools(value, ("same", "from_result"))
+    return Before(first, then, **more)
+
+
+def _order(value: Any) -> CallOrder:
+    if isinstance(value, CallOrder):
+        return value
+    first, then, more = _two_tools(value, ("same",))
+    return CallOrder(first, then, **more)
+
+
+def _two_tools(value: Any, lists: tuple[str, ...]) -> tuple[str, str, dict[str, tuple[str, ...]]]:
+    """Return two tools, given as a pair or an object, and the lists of names beside them."""
+    more: dict[str, tuple[str, ...]] = {}
     if isinstance(value, dict):
-        value = _object(value, ("first", "then", "same"))
-        pair, same = [value.get("first"), value.get("then")], value.get("same")
+        value = _object(value, ("first", "then", *lists))
+        pair = [value.get("first"), value.get("then")]
+        more = {key: _names(value[key], f"a list of strings in {key}") for key in lists if key in value}
     else:
-        pair, same = value, None
+        pair = value
     if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(n, str) for n in pair):
-        raise _refuse(expected, value)
+        names = ", ".join(f'"{key}": ["ARGUMENT"]' for key in lists)
+        raise _refuse(f'["FIRST", "THEN"], or {{"first": "FIRST", "then": "THEN", {names}}}', value)
     if pair[0] == pair[1]:
         raise PydanticCustomError("rule", "expected two tools, found {tool} twice", {"tool": pair[0]})
-    return Before(pair[0], pair[1], () if same is None else _names(same, "a list of strings in same"))
+    return pair[0], pair[1], more
+
+
+def _told(value: Any) -> Told:
+    if isinstance(value, Told):
+        return value
+    if not isinstance(value, dict):
+        raise _refuse('{"tool": "TOOL", "value": "PATH"}', value)
+    value = _object(value, ("tool", "value"))
+    tool, path = value.get("tool"), value.get("value")
+    if not isinstance(tool, str) or not isinstance(path, str):
+        raise _refuse('{"tool": "TOOL", "value": "PATH"}', None)
+    return Told(not_blank(tool), not_blank(path))
 
 
 def _written(rule: Forbidden | tuple[AtMost, ...] | Before | None) -> Any:
@@ -141,8 +202,9 @@ def _written(rule: Forbidden | tuple[AtMost, ...] | Before | None) -> Any:
         tools = list(rule.tools)
         return {"tools": tools, "failed_calls": rule.failed_calls} if rule.failed_calls else tools
     if isinstance(rule, Before):
-        same = {"same": list(rule.same)} if rule.same else {}
-        return {"first": rule.first, "then": rule.then, **same}
+        lists = {"same": list(rule.same), "from_result": list(rule.from_result)}
+        named = {key: names for key, names in lists.items() if names}
+        return {"first": rule.first, "then": rule.then, **named}
     return None if rule is None else {limit.tool: limit.calls for limit in rule}
 
 
@@ -178,21 +240,75 @@ MostCalls = Annotated[
         {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}, "minProperties": 1}
     ),
 ]
-CallsBefore = Annotated[
-    Before,
-    BeforeValidator(_before),
-    _AS_WRITTEN,
+
+
+def _pair_schema(*lists: str) -> WithJsonSchema:
+    named = {
+        "type": "object",
+        "properties": {"first": _NAME, "then": _NAME, **dict.fromkeys(lists, _NAMES)},
+        "required": ["first", "then"],
+        "additionalProperties": False,
+    }
+    return WithJsonSchema({"anyOf": [{**_NAMES, "minItems": 2, "maxItems": 2}, named]})
+
+
+CallsBefore = Annotated[Before, BeforeValidator(_before), _AS_WRITTEN, _pair_schema("same", "from_result")]
+CallsInOrder = Annotated[CallOrder, BeforeValidator(_order), _pair_schema("same")]
+ToldValue = Annotated[
+    Told,
+    BeforeValidator(_told),
     WithJsonSchema(
         {
-            "anyOf": [
-                {**_NAMES, "minItems": 2, "maxItems": 2},
-                {
-                    "type": "object",
-                    "properties": {"first": _NAME, "then": _NAME, "same": _NAMES},
-                    "required": ["first", "then"],
-                    "additionalProperties": False,
-                },
-            ]
+            "type": "object",
+            "properties": {"tool": _NAME, "value": _NAME},
+            "required": ["tool", "value"],
+            "additionalProperties": False,
         }
     ),
 ]
+
+
+def _rule_name(text: str) -> str:
+    if not re.fullmatch(r"[\w.-]{1,80}", text):
+        raise ValueError(f"expected letters, digits and . _ -, at most 80, found {text!r}")
+    return text
+
+
+class Rule(BaseModel):
+    """A rule on the calls of any session, by its name; a `draft` is not a gate.
+
+    What it asks for is `before`, `at_most`, `never_after` (no call of `then` after one of `first`),
+    `followed_by` (after each call of `first` comes one of `then`) and `reply_has`. A call of `first`, and one
+    of `then` in `followed_by`, counts if it did not fail; with `failed_calls = "ignore"` a failed call is
+    neither too early nor one too many. The rest says how it was learned: the number of sessions that it
+    concerned, those that broke it, and the estimated share of good sessions that it fails.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, AfterValidator(_rule_name)]
+    draft: bool = False
+    before: list[CallsBefore] = []
+    at_most: MostCalls = None
+    never_after: list[CallsInOrder] = []
+    followed_by: list[CallsInOrder] = []
+    reply_has: list[ToldValue] = []
+    failed_calls: FailedCalls | None = None
+    support: int | None = None
+    violators: int | None = None
+    false_alarms: float | None = None
+
+    @property
+    def digest(self) -> str:
+        """A digest of what it asks for."""
+        asked = {kind: getattr(self, kind) for kind in (*KINDS, "failed_calls")}
+        return sha256(repr(asked).encode()).hexdigest()
+
+    @model_validator(mode="after")
+    def _asks(self) -> Self:
+        if not any(getattr(self, kind) for kind in KINDS):
+            raise ValueError(f"the rule {self.name} asks for nothing; expected one of {', '.join(KINDS)}")
+        return self
+
+
+KINDS = ("before", "at_most", "never_after", "followed_by", "reply_has")

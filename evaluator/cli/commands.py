@@ -103,6 +103,12 @@ COMMANDS: Mapping[str, Command] = {
         "Find out whether a judge is right: its verdicts against people's labels.",
         "spangrade judge final_response_quality",
     ),
+    "rules": Command(
+        "rules:app",
+        GOLDEN,
+        "Learn rules on calls from good sessions, and hold sessions against them.",
+        "spangrade rules mine --since 30d",
+    ),
     "metrics": Command(
         "metrics:metrics",
         GOLDEN,

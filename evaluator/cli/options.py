@@ -217,7 +217,7 @@ def _chosen(group: type, only: Only | None) -> Iterator[OptionField]:
 
 def _parameters(name: str, group: type, only: Only | None) -> Iterator[inspect.Parameter]:
     # Where a field takes a value of Python too, the command line has a text.
-    kinds = get_type_hints(group, localns={"Metric": str, "datetime": str, "StrPath": Path})
+    kinds = get_type_hints(group, localns={"Metric": str, "Rule": str, "datetime": str, "StrPath": Path})
     for one in _chosen(group, only):
         kind = _kind(kinds[one.field.name])
         yield inspect.Parameter(

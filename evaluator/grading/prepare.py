@@ -45,6 +45,7 @@ from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.external_metric import external_metrics
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.metrics.queries import Query
+from spangrade.evaluator.metrics.rules import rule_metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import StoreError
@@ -170,6 +171,7 @@ class Prepared:
             "metrics": [metric_text(metric) for metric in self.metrics],
             "where_given": [metric.name for metric in self.metrics if metric.where_given],
             "agents": [metric.agents for metric in self.metrics],
+            **({"rules": rules} if (rules := [rule.digest for rule in self.spec.gates.in_force]) else {}),
             "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
             "without": sorted(self.without),
             "root_agent_name": self.spec.gates.root_agent_name,
@@ -267,7 +269,10 @@ def with_questions(
     """Return what a grade by these questions needs; `others` are metrics beside the known ones."""
     where = Where() if spec.select.of_questions is None else parse_where(spec.select.of_questions)
     check_answers(spec.select.answers, golden.questions)
-    metrics = requested(spec.gates.requested, spec.gates.files, golden.columns, others)
+    metrics = (
+        *requested(spec.gates.requested, spec.gates.files, golden.columns, others),
+        *map(rule_metric, spec.gates.in_force),
+    )
     without = dropped_references(spec.gates.no_reference, every=spec.gates.no_references)
     plan = MetricPlan.of(
         metrics,

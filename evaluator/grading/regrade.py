@@ -29,6 +29,7 @@ from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.external_metric import external_metrics, name_of
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
+from spangrade.evaluator.metrics.rules import PREFIX
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store.stored import Stored
@@ -181,6 +182,7 @@ def _spec(
             by.require_match or gates.require_match,
             gates.root_agent_name,
             gates.requested_calls,
+            gates.rules,
         ),
         Selection(answers=answers),
         judge.filled(JudgeOptions(stored.judge, votes=by.judge_votes, threshold=by.reply_threshold)),
@@ -202,7 +204,7 @@ def _applicable(
     files = [path for path in spec.gates.files if path in given.files or path.is_file()]
     external = external_metrics(db, spec.gates.requested, WAIT_S)
     known = {**external, **with_files(files, golden.columns)[0]}
-    replaced = {_name(one) for one in given.requested}
+    replaced = {*map(_name, given.requested), *(f"{PREFIX}{rule.name}" for rule in given.in_force)}
     requested = [_name(one) for one in spec.gates.requested if isinstance(one, str)]
     gone = [
         name

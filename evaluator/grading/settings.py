@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
+from spangrade.converters.datasets.call_rules import Rule
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.options import JudgeOptions
@@ -21,6 +22,13 @@ def _gate(text: str) -> str:
     if ">=" not in text and "<=" not in text:
         raise ValueError(f"expected NAME>=THRESHOLD or NAME<=THRESHOLD, found {text!r}")
     return text
+
+
+def _distinct(rules: list[Rule]) -> list[Rule]:
+    names = [rule.name for rule in rules]
+    if doubled := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"two rules are named {doubled}")
+    return rules
 
 
 class _Judge(SettingsTable):
@@ -131,6 +139,7 @@ class ProjectSettings(AgentSettings):
     gates: list[Annotated[str, AfterValidator(_gate)]] = Field(default=[])
     metrics: list[str] = Field(default=[])
     metrics_files: list[str] = Field(default=[])
+    rules: Annotated[list[Rule], AfterValidator(_distinct)] = Field(default=[])
     judge: JudgeSettings = JudgeSettings()
     run: RunSettings = RunSettings()
     sampling: SamplingSettings = SamplingSettings()
@@ -158,6 +167,8 @@ def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False)
         gates = replace(gates, metrics=(*settings.gates, *settings.metrics))
     if gates.metrics_files is None:
         gates = replace(gates, metrics_files=tuple(settings.metrics_files))
+    if gates.rules is None:
+        gates = replace(gates, rules=settings.rules)
     if sampled or spec.dataset is None:
         share, limit = settings.sampling.share, settings.sampling.limit
         select = replace(

@@ -24,6 +24,7 @@ from spangrade.tracer.fields import FieldError, option
 from spangrade.tracer.quantities import parsed_time, seconds_of, share_of
 
 if TYPE_CHECKING:
+    from spangrade.converters.datasets.call_rules import Rule
     from spangrade.evaluator.metrics.metric import Metric
 
 StrPath = str | PathLike[str]
@@ -66,7 +67,8 @@ class Gates:
     """By what sessions are graded, beside the references of their questions.
 
     `metrics` are names, gates with a threshold (`"tool_recall>=0.9"`), or `Metric`s; None is not given, and
-    the settings fill them in. The metrics of `metrics_files` (.json, .sql, .py) come on top. The references
+    the settings fill them in. The metrics of `metrics_files` (.json, .sql, .py) come on top, and so do the
+    `rules` that are not drafts, by default those of the settings. The references
     of a question are gates too, each unless a requested gate reads it, or `no_reference` names it; with
     `no_references` none is. With `require_match` a session that no gate judges counts as inconclusive.
     `root_agent_name` is what else names a session's root agent where the session has no agent of that name:
@@ -101,12 +103,15 @@ class Gates:
         "Whether a call that was only requested was made: unknown, or count it as made.",
         rare=True,
     )
+    rules: Iterable[Rule] | None = None
 
     def __post_init__(self) -> None:
         if self.metrics is not None:
             object.__setattr__(self, "metrics", several(self.metrics))
         if self.metrics_files is not None:
             object.__setattr__(self, "metrics_files", tuple(map(Path, several(self.metrics_files))))
+        if self.rules is not None:
+            object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "no_reference", several(self.no_reference))
         try:
             object.__setattr__(self, "root_agent_name", RootAgentName(self.root_agent_name))
@@ -123,6 +128,11 @@ class Gates:
     def requested(self) -> tuple[str | Metric, ...]:
         """The metrics as a tuple."""
         return several(self.metrics)
+
+    @property
+    def in_force(self) -> tuple[Rule, ...]:
+        """The rules that are not drafts."""
+        return tuple(rule for rule in self.rules or () if not rule.draft)
 
     @property
     def files(self) -> tuple[Path, ...]:

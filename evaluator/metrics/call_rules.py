@@ -7,6 +7,7 @@ only requested may have been made: where it matters, the outcome is inconclusive
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.call_rules import AtMost, Before
 from spangrade.converters.datasets.golden import GoldenQuestion
@@ -18,6 +19,7 @@ from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, Too
 from spangrade.tracer.lookalike_letters import plain_form
 
 _Call = ToolInteraction | RequestedCall
+_MOST_VALUES = 2_000  # of one result that are looked at
 
 
 @metric(needs="reference_tool_interactions", unit="calls", higher_is_better=False, grows=True)
@@ -55,7 +57,7 @@ def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
     """
     forbidden = question.reference("forbidden_tools")
     calls = _counted(session.tool_interactions, forbidden.tools, forbidden.failed_calls == "ignore")
-    return _count(session, calls, only_requested(_of(session.requested_calls, forbidden.tools)))
+    return outcome_of(session, calls, only_requested(_of(session.requested_calls, forbidden.tools)))
 
 
 @metric(needs="at_most", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
@@ -67,46 +69,22 @@ def calls_over_limit(session: Session, question: GoldenQuestion) -> Outcome:
     Source: own definition.
     """
     limits: Sequence[AtMost] = question.reference("at_most")
-    over: list[ToolInteraction] = []
-    perhaps: list[RequestedCall] = []
-    for limit in limits:
-        calls = _counted(session.tool_interactions, (limit.tool,), _ignores_failed(question))
-        requested = _of(session.requested_calls, (limit.tool,))
-        over += calls[limit.calls :]
-        perhaps += requested if len(calls) + len(requested) > limit.calls else ()
-    most = ", ".join(f"{limit.tool} {limit.calls}" for limit in limits)
-    return _count(session, over, only_requested(perhaps), f"expected at most {most}; beyond that")
+    return outcome_of(session, *over_limit(session, limits, _ignores_failed(question)))
 
 
 @metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
 def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of calls without the earlier call that `before` asks for, failed ones too unless ignored.
 
-    The earlier call has ended, without failing, before the other began. Inconclusive if it depends on times
-    or arguments that are not recorded, or on whether a requested call was executed.
+    The earlier call has ended, without failing, before the other began. Inconclusive if it depends on times,
+    arguments or results that are not recorded, or on whether a requested call was executed.
 
     Source: own definition.
     """
     rules: Sequence[Before] = question.reference("before")
-    early: dict[int, ToolInteraction] = {}
-    missing: dict[str, None] = {}
-    unknown: dict[str, None] = {}
-    for rule in rules:
-        for call in _counted(session.tool_interactions, (rule.then,), _ignores_failed(question)):
-            preceded, why = _is_preceded(call, rule, session)
-            if preceded is None:
-                unknown[why] = None
-            elif not preceded:
-                early[call.position] = call
-                missing[str(rule)] = None
-        for requested in _of(session.requested_calls, (rule.then,)):
-            if not _is_preceded(requested, rule, session)[0]:
-                unknown[only_requested([requested])] = None
     if session.calls_unknown:  # an earlier call may be among those that are not recorded
         return Inconclusive(session.calls_unknown)
-    return _count(
-        session, list(early.values()), "; ".join(unknown), f"expected {'; '.join(missing)}; too early"
-    )
+    return outcome_of(session, *too_early(session, rules, _ignores_failed(question)))
 
 
 LIMITS = (unexpected_calls, further_calls, forbidden_calls, calls_over_limit, calls_too_early)
@@ -152,8 +130,48 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
         names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
         possible = [call for call in actual if call.tool_name in names]
         context = compared.context("subset")._replace(calls=session.tool_interactions)
-        return _count(session, certain, not_recorded(compared.best_met, possible, (), context))
-    return _count(session, certain, only_requested(_of(session.requested_calls, tools)))
+        return outcome_of(session, certain, not_recorded(compared.best_met, possible, (), context))
+    return outcome_of(session, certain, only_requested(_of(session.requested_calls, tools)))
+
+
+class Found(NamedTuple):
+    """The calls that do not keep to rules, why there may be more of them, and what is wrong with them."""
+
+    calls: Sequence[ToolInteraction]
+    unknown: str
+    what: str
+
+
+def over_limit(session: Session, limits: Sequence[AtMost], without_failed: bool) -> Found:
+    """Return the calls beyond those that limits allow of a tool."""
+    over: list[ToolInteraction] = []
+    perhaps: list[RequestedCall] = []
+    for limit in limits:
+        calls = _counted(session.tool_interactions, (limit.tool,), without_failed)
+        requested = _of(session.requested_calls, (limit.tool,))
+        over += calls[limit.calls :]
+        perhaps += requested if len(calls) + len(requested) > limit.calls else ()
+    most = ", ".join(f"{limit.tool} {limit.calls}" for limit in limits)
+    return Found(over, only_requested(perhaps), f"expected at most {most}; beyond that")
+
+
+def too_early(session: Session, rules: Sequence[Before], without_failed: bool) -> Found:
+    """Return the calls without the earlier call that rules ask for."""
+    early: dict[int, ToolInteraction] = {}
+    missing: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    for rule in rules:
+        for call in _counted(session.tool_interactions, (rule.then,), without_failed):
+            preceded, why = _is_preceded(call, rule, session)
+            if preceded is None:
+                unknown[why] = None
+            elif not preceded:
+                early[call.position] = call
+                missing[str(rule)] = None
+        for requested in _of(session.requested_calls, (rule.then,)):
+            if not _is_preceded(requested, rule, session)[0]:
+                unknown[only_requested([requested])] = None
+    return Found(list(early.values()), "; ".join(unknown), f"expected {'; '.join(missing)}; too early")
 
 
 def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | None, str]:
@@ -162,21 +180,57 @@ def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | No
     for first in session.tool_interactions:
         if first.tool_name != rule.first or first.ok is False or not first.ran:
             continue
-        same, earlier = _same_arguments(first, call, rule.same), _ended_before(first, call)
-        if same and earlier:
+        same = same_arguments(first, call, rule.same)
+        result = result_has(first, call, rule.from_result)
+        earlier = ended_before(first, call)
+        if same and result and earlier:
             return True, ""
-        if same is not False and earlier is not False:
-            lacking = "arguments" if same is None else "times"
+        if False not in (same, result, earlier):
+            lacking = "arguments" if same is None else "results" if result is None else "times"
             why = f"whether {rule.first} came before {rule.then} depends on {lacking} that are not recorded"
     for requested in session.requested_calls:
         if requested.tool_name != rule.first or requested.start_ns >= call.start_ns:
             continue
-        if _same_arguments(requested, call, rule.same) is not False:
+        if same_arguments(requested, call, rule.same) is not False:
             why = why or only_requested([requested])
     return (None, why) if why else (False, "")
 
 
-def _same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | None:
+def result_has(first: ToolInteraction, call: _Call, names: Sequence[str]) -> bool | None:
+    """Return whether another call's result has values of a call's arguments, None if that is unknown."""
+    if not names:
+        return True
+    if not (first.output_known and call.arguments_known):
+        return None
+    arguments = call.input_arguments
+    if not isinstance(arguments, dict) or not all(name in arguments for name in names):
+        return False
+    values = values_in(first.output)
+    return all(value_text(arguments[name]) in values for name in names)
+
+
+def values_in(result: Any) -> set[str]:
+    """Return the texts and numbers in a result, each as a text, of its first 2,000 values."""
+    found: set[str] = set()
+    waiting, seen = [result], 0
+    while waiting and seen < _MOST_VALUES:
+        one = waiting.pop()
+        seen += 1
+        if isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+        elif one is not None and not isinstance(one, bool):
+            found.add(value_text(one))
+    return found
+
+
+def value_text(value: Any) -> str:
+    """Return a value as the text by which it is looked for in results: 5 is "5", and so is 5.0."""
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | None:
     """Return whether two calls have equal values of arguments, None if these are not recorded.
 
     An argument that one of them does not have is not equal.
@@ -193,7 +247,7 @@ def _same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | N
     )
 
 
-def _ended_before(first: ToolInteraction, call: _Call) -> bool | None:
+def ended_before(first: ToolInteraction, call: _Call) -> bool | None:
     """Return whether a call had ended when another began, None if their times do not say so."""
     if not _is_timed(first) or (isinstance(call, ToolInteraction) and not _is_timed(call)):
         return None
@@ -207,7 +261,7 @@ def _is_timed(call: ToolInteraction) -> bool:
     return call.span_id is None or call.latency_s is not None or isinstance(call, PlannedCall)
 
 
-def _count(
+def outcome_of(
     session: Session, calls: Sequence[ToolInteraction], unknown: str, what: str = "not expected"
 ) -> Score | Inconclusive:
     """Return the number of calls, a lower bound if there may be more."""

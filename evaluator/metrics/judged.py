@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,11 @@ def _on(scale: Scale, share: float) -> float:
 @cache
 def _rubrics() -> Mapping[str, Definition]:
     return _shipped("rubrics.json")
+
+
+def digest_of(definition: Definition) -> str:
+    """Return the version of a judged metric: a digest of all that the judge is told."""
+    return sha256(definition.model_dump_json().encode()).hexdigest()
 
 
 @cache
@@ -314,7 +320,10 @@ def _judge() -> Metric:
 
 
 METRICS = (
-    *(judged(name, definition) for name, definition in shipped_definitions().items()),
+    *(
+        replace(judged(name, definition), version=digest_of(definition))
+        for name, definition in shipped_definitions().items()
+    ),
     final_response_match,
     responses_match,
     response_match,

@@ -9,7 +9,7 @@ from itertools import count, groupby
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.matching import json_equal
-from spangrade.evaluator.review.mining.rules import Mask, Rule, way_of
+from spangrade.evaluator.review.mining.rules import LearnedValue, Mask, way_of
 from spangrade.evaluator.review.mining.texts import SessionGroup, groups_of
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.tracer.lookalike_letters import is_blank
@@ -79,7 +79,7 @@ def _why_unusable(session: Session) -> str | None:
 
 def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, Any]:
     sessions = group.sessions
-    rules: list[Rule] = []
+    rules: list[LearnedValue] = []
     reference: dict[str, Any] = {}
     ways: dict[tuple[Any, ...], list[tuple[Calls, dict[str, str]]]] = defaultdict(list)
     for session, values in zip(sessions, group.values, strict=True):
@@ -96,7 +96,7 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
             where = f"reference_tool_alternatives[{number - 1}]"
         expected, learned = way_of(way, where, mask)
         rule = "these tools" if way[0][0] or len(ways) == 1 else _disagree(len(way))
-        rules += (Rule(where, rule, len(way)), *learned, *_optional(way[0][0], ways, where))
+        rules += (LearnedValue(where, rule, len(way)), *learned, *_optional(way[0][0], ways, where))
         lists.append(expected)
     if any(lists):
         reference["reference_tool_interactions"] = lists[0]
@@ -127,14 +127,14 @@ def _disagree(silent: int) -> str:
 
 def _optional(
     calls: Calls, ways: Mapping[tuple[Any, ...], Sequence[tuple[Calls, dict[str, str]]]], where: str
-) -> Iterator[Rule]:
+) -> Iterator[LearnedValue]:
     """Yield the calls of a list that sessions with a list contained in it left out."""
     own = Counter(call.tool_name for call in calls)
     for other in ways.values():
         fewer = Counter(call.tool_name for call in other[0][0])
         if fewer < own:
             names = ", ".join(sorted((own - fewer).elements()))
-            yield Rule(where, f"optional, other sessions do without: {names}", len(other))
+            yield LearnedValue(where, f"optional, other sessions do without: {names}", len(other))
 
 
 def _took_part(name: str, sessions: Sequence[Session]) -> Iterable[bool]:
@@ -142,7 +142,7 @@ def _took_part(name: str, sessions: Sequence[Session]) -> Iterable[bool]:
 
 
 def _add_agreed(
-    reference: dict[str, Any], sessions: Sequence[Session], mask: Mask, rules: list[Rule]
+    reference: dict[str, Any], sessions: Sequence[Session], mask: Mask, rules: list[LearnedValue]
 ) -> None:
     """Add the trajectory of agents, the state variables and the reply, as far as all sessions agree."""
     number = len(sessions)
@@ -152,7 +152,7 @@ def _add_agreed(
     ]
     if all(path == paths[0] for path in paths):
         reference["reference_trajectory"] = paths[0]
-        rules.append(Rule("reference_trajectory", "always the same", number))
+        rules.append(LearnedValue("reference_trajectory", "always the same", number))
     states = [session.state_variables for session in sessions]
     known = [state for state in states if state is not None]
     if len(known) == number:
@@ -164,9 +164,12 @@ def _add_agreed(
         }
         if agreed:
             reference["reference_state_variables"] = agreed
-            rules += (Rule(f"reference_state_variables.{name}", "always the same", number) for name in agreed)
+            rules += (
+                LearnedValue(f"reference_state_variables.{name}", "always the same", number)
+                for name in agreed
+            )
     replies = {session.turns[-1].final_response for session in sessions}
     reply = next(iter(replies))
     if len(replies) == 1 and reply is not None and mask(reply) == reply:
         reference["reference_response"] = reply
-        rules.append(Rule("reference_response", "always the same", number))
+        rules.append(LearnedValue("reference_response", "always the same", number))

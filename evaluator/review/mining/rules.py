@@ -17,7 +17,7 @@ _DISTINCTIVE = 6  # characters of a text that is hardly in a result by chance, i
 Mask = Callable[[Any], Any]
 
 
-class Rule(NamedTuple):
+class LearnedValue(NamedTuple):
     """What was learned about a value from a number of sessions; `where` is its place in the question."""
 
     where: str
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 def way_of(
     ways: Sequence[tuple[Sequence[ToolInteraction], dict[str, str]]], where: str, mask: Mask
-) -> tuple[list[dict[str, Any]], list[Rule]]:
+) -> tuple[list[dict[str, Any]], list[LearnedValue]]:
     """Return the expected calls that sessions agree on, and what was learned.
 
     `ways` are the calls of each session, the same tools as often in each, and the values of its user's texts.
@@ -45,7 +45,7 @@ def way_of(
     order = max(orders, key=orders.count)
     unordered = _unordered(orders)
     expected: list[dict[str, Any]] = []
-    rules: list[Rule] = []
+    rules: list[LearnedValue] = []
     for position, key in enumerate(order):
         seen = []
         for (calls, values), names in zip(ways, orders, strict=True):
@@ -61,7 +61,7 @@ def way_of(
             call["status"] = "error"
         if key in unordered:
             call["unordered"] = True
-            rules.append(Rule(at_call, "in any order with the unordered calls beside it", len(ways)))
+            rules.append(LearnedValue(at_call, "in any order with the unordered calls beside it", len(ways)))
         expected.append(call)
     return expected, rules
 
@@ -91,7 +91,7 @@ def _unordered(orders: Sequence[list[tuple[str, bool, int]]]) -> set[tuple[str, 
 
 
 def _expected(
-    values: Sequence[Any], masked: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[Rule]
+    values: Sequence[Any], masked: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[LearnedValue]
 ) -> Any:
     """Return the expected value in place of those of several sessions; add what was learned to `rules`.
 
@@ -106,7 +106,7 @@ def _expected(
                 made[key] = _expected(*inner, seen, place, rules)
             else:
                 made[key] = None
-                rules.append(Rule(place, "any value or none", len(values)))
+                rules.append(LearnedValue(place, "any value or none", len(values)))
         return made
     if all(isinstance(one, list) for one in (*values, *masked)) and len({len(one) for one in values}) == 1:
         return [
@@ -117,13 +117,13 @@ def _expected(
 
 
 def _expected_scalar(
-    values: Sequence[Any], masked: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[Rule]
+    values: Sequence[Any], masked: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[LearnedValue]
 ) -> Any:
     first = values[0]
     number = len(values)
 
     def learned(rule: str, expected: Any) -> Any:
-        rules.append(Rule(where, rule, number))
+        rules.append(LearnedValue(where, rule, number))
         return expected
 
     constant = all(json_equal(first, value) for value in values)

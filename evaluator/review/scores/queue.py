@@ -34,7 +34,7 @@ class ToReview(NamedTuple):
     details: str = ""
 
 
-class Waiting(NamedTuple):
+class QueuedSession(NamedTuple):
     """A session that waits in a queue, with the beginning of its first message and when it started."""
 
     review: ToReview
@@ -45,7 +45,7 @@ class Waiting(NamedTuple):
 class Queued(NamedTuple):
     """What waits in a queue, in its order; of `total` sessions `done` are labelled."""
 
-    waiting: Sequence[Waiting]
+    waiting: Sequence[QueuedSession]
     total: int
     done: int
 
@@ -94,7 +94,7 @@ def queued(
     )
     usual = _RANDOM if kind in (Queue.SUGGESTED, Queue.SAMPLED) else ""
     waiting = [
-        Waiting(ToReview(session_id, reason or usual, details or ""), first_input, start_ns)
+        QueuedSession(ToReview(session_id, reason or usual, details or ""), first_input, start_ns)
         for session_id, first_input, start_ns, reason, details, *_ in rows
         if session_id is not None
     ]

@@ -248,3 +248,16 @@ def test_without_a_judge_another_reply_is_inconclusive_and_names_the_reference(
     silent = replace(SESSION, turns=(SESSION.turns[0]._replace(final_response=None),))
     (graded,) = grade([silent], dataset)
     assert graded[2:4] == (Verdict.INCONCLUSIVE, f"{cannot} is not recorded; record the model's output")
+
+
+@pytest.mark.parametrize("name", ["goal_reached", "free_of_friction", "faithful_to_tools"])
+def test_a_judge_without_a_reference_rates_the_conversation_as_it_is(
+    name: str, gemini: GeminiStandIn
+) -> None:
+    found = parse_metric(f"{name}@judge>=4")
+    assert (found.needs, len(found.version)) == (None, 64)
+    outcome = run_metric(found, SESSION, None)
+    assert outcome == Score(4.0, True, "because", (), {"judge": f"gemini/{MODEL}"})
+    given = materials(gemini)
+    assert "hi" in given.pop("conversation")
+    assert list(given) == ([] if name == "free_of_friction" else ["tool_calls"])
