@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import fields
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -136,7 +137,8 @@ def _steady(time_ns: int, now: Moment) -> int:
 
 def content_of(session: Session) -> str:
     """Return a digest of a session: the same as long as the same is known of it."""
-    return blake2b(repr(session).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    values = [(one.name, getattr(session, one.name)) for one in fields(session) if one.repr]
+    return blake2b(repr(values).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def contents(store: Store, gates: str, session_ids: Iterable[str]) -> dict[str, str]:
