@@ -87,12 +87,20 @@ def _built(name: str) -> Any:
 
 
 def _name_instead(command: Any, name: str, instead: str) -> None:
-    """Let a command of an earlier version say, on standard error, what is to be used in its place."""
+    """Let a command of an earlier version say, on standard error, what is to be used in its place.
+
+    It says so once its work is done: what is refused stays one line.
+    """
     invoke = command.invoke
 
     def noted(context: Any) -> Any:
+        try:
+            result = invoke(context)
+        except typer.Exit:
+            warn(f"{name} is an earlier name of: spangrade {instead}")
+            raise
         warn(f"{name} is an earlier name of: spangrade {instead}")
-        return invoke(context)
+        return result
 
     command.invoke = noted
 

@@ -90,7 +90,7 @@ def test_a_record_of_the_session_has_the_name_and_report_and_lint_say_what_it_me
     rows.write_text(json.dumps(row))
     done = spangrade("grade", rows, "--db", db)
     assert (done.code, done.err) == (0, [])
-    assert "in 1 session, shop means the root agent shop_agent" in done.out
+    assert "also: in 1 session, shop means the root agent shop_agent" in done.out
     found = json.loads("\n".join(spangrade("lint", "--dataset", rows, "--db", db, "--format", "json").out))
     assert [one["what"] for one in found if one["code"] == "root_agent"] == [
         "shop means the root agent shop_agent"

@@ -265,7 +265,7 @@ def two_runs(judged: GeminiStandIn, spangrade: Spangrade) -> None:
 
 
 JSON = ("--format", "json")
-COMPARE = ("compare", "first", "second", "--fail-if", "passed worse by 25%")
+COMPARE = ("compare", "first", "second", "--fail-if", "passed worse by 25%", "--all")
 WORD = "taken at its word in passed, kindness: `spangrade judge agreement` measures its error"
 
 
