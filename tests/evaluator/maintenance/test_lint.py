@@ -163,9 +163,7 @@ def test_a_model_without_a_price_or_a_context_window_is_named(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_metric_that_a_recording_makes_inconclusive_is_explained_and_no_other(name: str) -> None:
-    own_reasons = {
-        one.name for one in CALL_CHECKS
-    }  # what they lack is in their reasons
+    own_reasons = {one.name for one in CALL_CHECKS}  # what they lack is in their reasons
     metrics = {
         n: m
         for n, m in load_metrics().items()

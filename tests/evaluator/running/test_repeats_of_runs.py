@@ -57,7 +57,9 @@ def test_runs_of_an_agent_that_was_edited_in_between_repeat_nothing(shop):
     run = ("run", "repeating.py:answer", "golden.json", "--repeat", "2", "--name")
     first = spangrade(*run, "main", "--all")
     assert first.code == 0
-    assert "all repeats agree: `--fail-if 'broken > 0'` fits in a comparison with this run" in "\n".join(first.out)
+    assert "all repeats agree: `--fail-if 'broken > 0'` fits in a comparison with this run" in "\n".join(
+        first.out
+    )
     (shop / "lazy").touch()
     assert spangrade(*run, "lazy").code == 1
     repeats = graded()["repeats"]
