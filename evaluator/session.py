@@ -400,6 +400,7 @@ class Session:
     simulated_messages: Annotated[
         tuple[SimulatedMessage, ...], Column("number of messages and decisions of a simulated user")
     ] = ()
+    state_spans: dict[str, Any] | None = None  # the id of the span that set each state variable last
     unfinished: Annotated[
         str | None,
         Column("what a run saw begin and not end, or called outside its turns: agents, models and tools"),

@@ -18,7 +18,10 @@ def drop_state(session: Session, random: Random) -> Mutant | None:
         return None
     name = random.choice(list(state))
     rest = {key: value for key, value in state.items() if key != name}
-    return Mutant(replace(session, state_variables=rest), f"state {name}", "not set", None, (name,))
+    spans = {key: span for key, span in (session.state_spans or {}).items() if key != name}
+    return Mutant(
+        replace(session, state_variables=rest, state_spans=spans), f"state {name}", "not set", None, (name,)
+    )
 
 
 def change_state(session: Session, random: Random) -> Mutant | None:

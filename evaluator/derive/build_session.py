@@ -86,6 +86,7 @@ def build_session(
     ratios = {
         o.span.trace_id: o.session.sample_ratio for o in tree.ordered if o.session.sample_ratio is not None
     }
+    state, state_spans = _state(tree, logged_state)
     session = Session(
         session_id=session_id,
         session_id_source=session_id_source,
@@ -98,7 +99,8 @@ def build_session(
         agents=agents,
         tool_interactions=tool_interactions,
         handoffs=None if agents is None else handoffs(tree, [o for _, o in tools], tool_interactions),
-        state_variables=_state(tree, logged_state),
+        state_variables=state,
+        state_spans=state_spans,
         llm_calls=llm_calls,
         usage=_usage_of_runs(runs, llm_calls)
         if runs
@@ -304,15 +306,20 @@ def _is_counted(call: LLMCall) -> bool:
     return None not in tokens and (any(tokens) or call.cost_usd is not None)
 
 
-def _state(tree: Tree, logged: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any] | None:
-    """Return the last value of each state variable; None if no state is recorded."""
-    writes = [*logged, *(write for o in tree.ordered for write in o.notes.state)]
+def _state(
+    tree: Tree, logged: Iterable[tuple[int, Mapping[str, Any]]]
+) -> tuple[dict[str, Any], dict[str, Any]] | tuple[None, None]:
+    """Return the last value of each state variable, and the span that set it; None if none is recorded."""
+    writes: list[tuple[int, Mapping[str, Any], str | None]] = [(*write, None) for write in logged]
+    writes += [(*write, o.span.span_id) for o in tree.ordered for write in o.notes.state]
     if not writes:
-        return None
+        return None, None
     state: dict[str, Any] = {}
-    for _, variables in sorted(writes, key=lambda write: write[0]):
+    spans: dict[str, Any] = {}
+    for _, variables, span_id in sorted(writes, key=lambda write: write[0]):
         state.update(variables)
-    return state
+        spans.update(dict.fromkeys(variables, span_id))
+    return state, spans
 
 
 def _usage(llm_calls: Sequence[LLMCall], beyond: tuple[int, int], *, lacks_calls: bool) -> Usage:

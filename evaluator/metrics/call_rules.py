@@ -6,15 +6,17 @@ only requested may have been made: where it matters, the outcome is inconclusive
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.call_rules import AtMost, Before
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.call_text import call_text, listed, not_recorded, only_requested
+from spangrade.evaluator.metrics.causes import Repair, spans_of_repairs
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
-from spangrade.evaluator.metrics.pairing import met_calls, pairings_of
+from spangrade.evaluator.metrics.pairing import CallPairings, call_repairs, met_calls, pairings_of
 from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
 from spangrade.tracer.lookalike_letters import plain_form
 
@@ -90,6 +92,23 @@ def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
 LIMITS = (unexpected_calls, further_calls, forbidden_calls, calls_over_limit, calls_too_early)
 
 
+def _beyond(calls: Sequence[ToolInteraction], most: int) -> list[ToolInteraction]:
+    """Return the calls beyond a number of them: first those that repeat an earlier one, then the last."""
+    repeated = [
+        place
+        for place, call in enumerate(calls)
+        if any(
+            earlier.arguments_known
+            and call.arguments_known
+            and json_equal(earlier.input_arguments, call.input_arguments)
+            for earlier in calls[:place]
+        )
+    ]
+    others = [place for place in range(len(calls)) if place not in repeated]
+    dropped = [*repeated[::-1], *others[::-1]][: max(len(calls) - most, 0)]
+    return [calls[place] for place in sorted(dropped)]
+
+
 def _ignores_failed(question: GoldenQuestion) -> bool:
     return bool(question.reference("failed_calls") == "ignore")
 
@@ -125,7 +144,9 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
     met = met_calls(session, question) & of_these
     all_met = compared.pairing(compared.best_met).equal
     perhaps_met = met if all_met else met_calls(session, question, at_best=True) & of_these
-    certain = [call for call in actual if call.position not in perhaps_met]
+    certain: Sequence[ToolInteraction] = [call for call in actual if call.position not in perhaps_met]
+    if certain and certain != actual:
+        certain = _not_in_place(compared, certain)
     if len(perhaps_met) > len(met):
         names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
         possible = [call for call in actual if call.tool_name in names]
@@ -149,7 +170,7 @@ def over_limit(session: Session, limits: Sequence[AtMost], without_failed: bool)
     for limit in limits:
         calls = _counted(session.tool_interactions, (limit.tool,), without_failed)
         requested = _of(session.requested_calls, (limit.tool,))
-        over += calls[limit.calls :]
+        over += _beyond(calls, limit.calls)
         perhaps += requested if len(calls) + len(requested) > limit.calls else ()
     most = ", ".join(f"{limit.tool} {limit.calls}" for limit in limits)
     return Found(over, only_requested(perhaps), f"expected at most {most}; beyond that")
@@ -172,6 +193,18 @@ def too_early(session: Session, rules: Sequence[Before], without_failed: bool) -
             if not _is_preceded(requested, rule, session)[0]:
                 unknown[only_requested([requested])] = None
     return Found(list(early.values()), "; ".join(unknown), f"expected {'; '.join(missing)}; too early")
+
+
+def _not_in_place(compared: CallPairings, calls: Sequence[ToolInteraction]) -> Sequence[ToolInteraction]:
+    """Return as many calls that meet none of the reference, those that are not in its order first."""
+    made, pairing = compared.calls, compared.pairing(compared.best_met)
+    found = [
+        made[one.actual]
+        for one in call_repairs(pairing, compared.context("subset"), in_order=False, further=True)
+        if one.actual is not None and (made[one.actual].ok is not False or made[one.actual] in calls)
+    ]
+    names, counted = (Counter(call.tool_name for call in each) for each in (found, calls))
+    return found if names == counted else calls
 
 
 def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | None, str]:
@@ -269,5 +302,11 @@ def outcome_of(
     unknown = session.calls_unknown or unknown
     if unknown:
         return Inconclusive(f"{unknown}; {names}" if calls else unknown, float(len(calls)))
-    spans = tuple(call.span_id for call in calls if call.span_id is not None)
-    return Score(float(len(calls)), None, f"{what}: {names}" if calls else "none", spans)
+    every = session.tool_interactions
+    places = [place for place, call in enumerate(every) if any(call is one for one in calls)]
+    causes = spans_of_repairs(
+        [Repair(None, place) for place in places],
+        [call.span_id for call in every],
+        lambda one: every[one.actual or 0].tool_name,
+    )
+    return Score(float(len(calls)), None, f"{what}: {names}" if calls else "none", causes)

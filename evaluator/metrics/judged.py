@@ -29,6 +29,7 @@ from spangrade.evaluator.judge import (
 )
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
 from spangrade.evaluator.metrics.assertions import failed_assertions
+from spangrade.evaluator.metrics.causes import Cause, reply_evidence
 from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response, not_recorded
 from spangrade.evaluator.metrics.definitions import (
     Definition,
@@ -173,7 +174,7 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
     expected = _expected(question.reference("reference_response"))
     known = _known_match(final_response(session), expected)
     if known is not None:
-        return known
+        return _about(known, reply_evidence(session))
     # A coroutine: only a reply that differs needs the judge's event loop.
     return _rated(session, _expecting(question, expected.text))  # type: ignore[return-value]
 
@@ -240,7 +241,11 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
         if expected is not None:
             reply = _expected(expected)
             known = _known_match(turn.final_response, reply)
-            outcome = _rated(*_until(session, question, number, reply)) if known is None else known
+            outcome = (
+                _rated(*_until(session, question, number, reply))
+                if known is None
+                else _about(known, reply_evidence(session, turn.turn))
+            )
             started.append((number, outcome))
     if not started:
         return Inconclusive("none of the session's turns has an expected reply")
@@ -299,7 +304,13 @@ async def _rated(session: Session, question: GoldenQuestion) -> Outcome:
     if not isinstance(outcome, Score):
         return outcome
     low, high = judge.bounds
-    return outcome._replace(value=(outcome.value - low) / (high - low))
+    return _about(outcome._replace(value=(outcome.value - low) / (high - low)), reply_evidence(session))
+
+
+def _about(outcome: Outcome, evidence: tuple[Cause, ...]) -> Outcome:
+    """Return an outcome that, where it is a score below 1, names what it is about."""
+    is_low = isinstance(outcome, Score) and outcome.value < 1
+    return outcome._replace(evidence=evidence) if is_low else outcome  # type: ignore[call-arg]
 
 
 def _not_compared(why: str) -> Inconclusive:

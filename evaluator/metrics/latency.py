@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics.causes import Cause, turn_cause
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, limited, metric
 from spangrade.evaluator.session import Session
 
@@ -43,6 +44,12 @@ def latency_metrics(session: Session) -> Outcome:
     return Score(latency.total_s, None, f"{len(turns)} turns", (), details)
 
 
+def _slowest(session: Session) -> tuple[Cause, ...]:
+    """Return the slowest turn."""
+    slowest = max(session.turns, key=lambda turn: turn.latency_s or 0.0)
+    return (turn_cause(session, slowest.turn, f"turns[{slowest.turn}].latency_s"),)
+
+
 @metric(needs="max_latency_s", threshold=1.0, unit="ratio", higher_is_better=False, grows=True)
 def latency_limit(session: Session, question: GoldenQuestion) -> Outcome:
     """The seconds of the turns as a ratio of `max_latency_s`: at most 1 is within the limit.
@@ -51,7 +58,9 @@ def latency_limit(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: own definition.
     """
-    return limited(latency_metrics(session), question.reference("max_latency_s"), "s")
+    return limited(
+        latency_metrics(session), question.reference("max_latency_s"), "s", lambda: _slowest(session)
+    )
 
 
 METRICS = (latency_metrics, latency_limit)

@@ -7,19 +7,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
+from spangrade.evaluator.metrics.causes import Evidence
+
 
 class Score(NamedTuple):
     """A measured value. `passed` is None if no threshold was applied to it.
 
     A bound (`is_bound`) is the best value that the known facts allow: it misses a threshold, no mean has it.
-    `evidence` holds the ids of the spans that the reason refers to; `details` holds the parts of the value
-    (JSON values).
+    `evidence` holds the spans that the reason refers to, by their ids or as `Cause`s; `details` holds the
+    parts of the value (JSON values).
     """
 
     value: float
     passed: bool | None = None
     reason: str = ""
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
     details: dict[str, Any] = {}  # noqa: RUF012 (never written to: a score is a value)
     is_bound: bool = False
 
@@ -109,11 +111,16 @@ class Metric:
         return value <= threshold if self.higher_is_better is False else value >= threshold
 
 
-def limited(outcome: Outcome, limit: float, unit: str) -> Outcome:
-    """Return an outcome in a unit as its ratio of a limit, at least what is known of it."""
+def limited(
+    outcome: Outcome, limit: float, unit: str, evidence: Callable[[], tuple[Evidence, ...]]
+) -> Outcome:
+    """Return an outcome in a unit as its ratio of a limit, at least what is known of it.
+
+    `evidence` returns what is to be looked at where the limit is exceeded.
+    """
     if isinstance(outcome, Score):
         reason = f"{outcome.value:.6g} {unit}, expected at most {limit:.6g}"
-        return Score(outcome.value / limit, None, reason, outcome.evidence)
+        return Score(outcome.value / limit, None, reason, evidence() if outcome.value > limit else ())
     if isinstance(outcome, Inconclusive) and outcome.best is not None:
         return outcome._replace(best=outcome.best / limit)
     return outcome

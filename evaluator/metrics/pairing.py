@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.evaluator.metrics.causes import Repair, repairs
 from spangrade.evaluator.metrics.matching import (
     ArgumentMatcher,
     ValueDifference,
@@ -296,6 +297,49 @@ def nearest_calls(
             nearest[index] = place = alike[0] if len(alike) == 1 else min(alike, key=distance)
             free.remove(place)
     return nearest
+
+
+def call_repairs(pairing: Pairing, context: Context, *, in_order: bool, further: bool) -> list[Repair]:
+    """Return what makes the calls of a pairing meet the expected ones, of `in_order_of`; see `repairs`."""
+    expected, actual = in_order_of(pairing), pairing.actual
+    return repairs(
+        len(expected),
+        len(actual),
+        lambda e, a: pairing.match(expected[e], actual[a]),
+        lambda e, a: _distance(expected[e], actual[a], context, further=further),
+        in_order=in_order,
+        further=further,
+    )
+
+
+def _distance(
+    expected: ReferenceToolInteraction, call: ToolInteraction, context: Context, *, further: bool
+) -> int | None:
+    """Return how far a call is from an expected one that it does not meet, in the sense of `repairs`.
+
+    A call of the tool is the nearer the fewer values differ, then one of another tool with the arguments. One
+    of another tool with others stands for it only where no `further` calls may be made.
+    """
+    if expected.tool_name == call.tool_name:
+        return (22 if further else 12) + sum(1 for _ in islice(call_differences(expected, call, context), 7))
+    wanted = expected.input_arguments
+    if call.arguments_known and (wanted or wanted == call.input_arguments):
+        renamed = call._replace(tool_name=expected.tool_name, ok=True, error=None, approval=None)
+        if _arguments_match(expected, renamed, context):
+            return 24 if further else 19
+    return 36 if further else None
+
+
+def in_order_of(pairing: Pairing) -> list[ReferenceToolInteraction]:
+    """Return the expected calls, successive unordered ones in the order of the calls that meet them."""
+    chosen = dict(zip(map(id, pairing.expected), pairing.chosen, strict=True))
+    last = len(pairing.actual)
+
+    def place(call: ReferenceToolInteraction) -> int:
+        found = chosen[id(call)]
+        return last if found is None else found
+
+    return [call for block in _blocks(pairing.expected) for call in sorted(block, key=place)]
 
 
 def result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) -> bool | None:

@@ -8,6 +8,7 @@ from unicodedata import normalize
 
 from spangrade.converters.datasets.forms import ANY, PATTERN, described, folded_text
 from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, RequiredText, TextForm
+from spangrade.evaluator.metrics.causes import Cause, reply_cause
 from spangrade.evaluator.metrics.columns import final_response
 from spangrade.evaluator.metrics.masked import MASKED, has_mask, may_contain
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
@@ -68,6 +69,7 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
     replies = [turn.final_response for turn in session.turns]
     said = [None if reply is None else (reply, folded_text(reply)) for reply in replies]
     missing: list[str] = []
+    causes: list[Cause] = []
     unknown: list[str] = []
     for one in wanted:
         possible = said if one.turn is None else said[one.turn - 1 : one.turn]
@@ -85,10 +87,11 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
         else:
             place = "no reply has" if one.turn is None else f"the reply of turn {one.turn} does not have"
             missing.append(f"{place} {text}")
+            causes.append(reply_cause(session, one.turn, f"required_texts {text}"))
     value = 1 - len(missing) / len(wanted)
     if unknown:
         return Inconclusive("; ".join([*missing, *unknown]), value)
-    return Score(value, None, "; ".join(missing) or "as expected")
+    return Score(value, None, "; ".join(missing) or "as expected", tuple(causes))
 
 
 def _has(wanted: TextForm, reply: str, folded: str) -> bool | None:

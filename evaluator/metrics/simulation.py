@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from spangrade.converters.datasets.golden import GoldenQuestion, Scenario
 from spangrade.evaluator.judge.choice import default_judge
 from spangrade.evaluator.judge.protocol import Question, shown_by
+from spangrade.evaluator.metrics.causes import reply_cause, reply_evidence
 from spangrade.evaluator.metrics.columns import trace_summary
 from spangrade.evaluator.metrics.masked import MASKED, may_contain
 from spangrade.evaluator.metrics.matching import normal_text
@@ -101,7 +102,15 @@ def forbidden_texts(session: Session, question: GoldenQuestion) -> Outcome:
     said = _plain("\n".join(reply or "" for reply in replies))
     found = [text for text in question.reference("forbidden_texts") if _plain(text) in said]
     if found:
-        return Score(float(len(found)), None, f"said: {', '.join(found)}")
+        causes = []
+        for turn in session.turns:
+            plain = _plain(turn.final_response or "")
+            said_here = [text for text in found if _plain(text) in plain]
+            if said_here:
+                path = f"forbidden_texts {', '.join(map(dumps, said_here))}"
+                causes.append(reply_cause(session, turn.turn, path))
+        reason = f"said: {', '.join(found)}"
+        return Score(float(len(found)), None, reason, tuple(causes) or reply_evidence(session))
     hidden = [
         text
         for text in question.reference("forbidden_texts")

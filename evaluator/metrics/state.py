@@ -8,6 +8,7 @@ from typing import Any
 
 from spangrade.converters.datasets.forms import accepts_absent
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics.causes import Cause, due_in_turn
 from spangrade.evaluator.metrics.matching import (
     MISSING,
     STATE,
@@ -42,6 +43,7 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
     expected = question.reference_data.reference_state_variables or {}
     differing: list[str] = []
     undecided: list[str] = []
+    causes: list[Cause] = []
     for name, value in expected.items():
         actual = value_at(state, path_in(state, name))
         if actual is not MISSING:
@@ -50,11 +52,13 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
             found = None if accepts_absent(value) else ValueDifference((), value, MISSING)
         if found is not None:
             texts = undecided if found.undecided else differing
-            texts.append(difference_text(path_text((name, *found.path)), found))
+            path = path_text((name, *found.path))
+            texts.append(difference_text(path, found))
+            causes.append(_cause(session, path_in(state, name), path))
     share = recall(len(expected) - len(differing), len(expected))
     if undecided:
         return Inconclusive("; ".join(differing + undecided), share)
-    return Score(share, None, "; ".join(differing) or "as expected")
+    return Score(share, None, "; ".join(differing) or "as expected", tuple(causes))
 
 
 @metric(needs="reference_state_exact", threshold=0.0, unit="values", higher_is_better=False)
@@ -74,7 +78,17 @@ def further_state(session: Session, question: GoldenQuestion) -> Outcome:
     shown = [difference_text(path_text(path), ValueDifference((), MISSING, value)) for path, value in further]
     if (more := len(shown) - _MOST_SHOWN) > 0:
         shown[_MOST_SHOWN:] = [f"{more} more"]
-    return Score(float(len(further)), None, "; ".join(shown) or "as expected")
+    causes = tuple(_cause(session, path, path_text(path)) for path, _ in further)
+    return Score(float(len(further)), None, "; ".join(shown) or "as expected", causes)
+
+
+def _cause(session: Session, variable: Path, path: str) -> Cause:
+    """Return the span that set a variable or, if none is known to have set it, the session's end."""
+    span = (session.state_spans or {}).get(str(variable[0]))
+    if span is not None:
+        return Cause(span, path)
+    last = session.turns[-1].turn if session.turns else 1
+    return due_in_turn(session, last, path)
 
 
 def path_in(state: Mapping[str, Any], name: str) -> Path:

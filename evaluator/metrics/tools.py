@@ -11,8 +11,10 @@ among those that name the most of its calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.metrics.call_rules import LIMITS
 from spangrade.evaluator.metrics.call_text import (
     MOST_CALLS,
@@ -22,6 +24,7 @@ from spangrade.evaluator.metrics.call_text import (
     listed,
     not_recorded,
 )
+from spangrade.evaluator.metrics.causes import Cause, Repair, spans_of_repairs
 from spangrade.evaluator.metrics.matching import ArgumentMatcher, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import (
@@ -29,7 +32,9 @@ from spangrade.evaluator.metrics.pairing import (
     Context,
     Pairing,
     call_differences,
+    call_repairs,
     in_order,
+    in_order_of,
     is_match,
     nearest_calls,
     pairing_of,
@@ -52,7 +57,7 @@ def tool_exact_match(
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
     """
-    return _score(session, question, matcher, lambda pairing: float(pairing.equal))
+    return _score(session, question, matcher, _EXACT)
 
 
 @metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
@@ -66,12 +71,7 @@ def tool_in_order_match(
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
     """
-    return _score(
-        session,
-        question,
-        matcher,
-        lambda pairing: float(pairing.equal or in_order(pairing)),
-    )
+    return _score(session, question, matcher, _IN_ORDER)
 
 
 @metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
@@ -85,7 +85,7 @@ def tool_any_order_match(
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
     """
-    return _score(session, question, matcher, lambda pairing: float(pairing.matched == len(pairing.expected)))
+    return _score(session, question, matcher, _ANY_ORDER)
 
 
 @metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
@@ -100,12 +100,7 @@ def tool_precision(
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
     """
-    return _score(
-        session,
-        question,
-        matcher,
-        lambda pairing: precision(pairing.matched, len(pairing.actual), len(pairing.expected)),
-    )
+    return _score(session, question, matcher, _PRECISION)
 
 
 @metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
@@ -120,7 +115,7 @@ def tool_recall(
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
     """
-    return _score(session, question, matcher, lambda pairing: recall(pairing.matched, len(pairing.expected)))
+    return _score(session, question, matcher, _RECALL)
 
 
 @metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
@@ -135,7 +130,7 @@ def tool_usage_accuracy(
 
     Source: own definition: the reference lists the calls that must happen.
     """
-    return _score(session, question, matcher, _usage_accuracy)
+    return _score(session, question, matcher, _USAGE)
 
 
 METRICS = (
@@ -149,21 +144,46 @@ METRICS = (
 )
 
 
+class _Rule(NamedTuple):
+    """The value of a pairing, and what lowers it: another order, further calls, missing ones.
+
+    Without an expected call every call is one too many.
+    """
+
+    value: Callable[[Pairing], float]
+    in_order: bool = False
+    further: bool = False
+    missing: bool = True
+
+
+def _precision(pairing: Pairing) -> float:
+    return precision(pairing.matched, len(pairing.actual), len(pairing.expected))
+
+
+def _recall(pairing: Pairing) -> float:
+    return recall(pairing.matched, len(pairing.expected))
+
+
 def _usage_accuracy(pairing: Pairing) -> float:
-    made, expected = len(pairing.actual), len(pairing.expected)
-    return recall(pairing.matched, expected) if expected else precision(0, made, 0)
+    return _recall(pairing) if pairing.expected else precision(0, len(pairing.actual), 0)
 
 
-def _score(
-    session: Session, question: GoldenQuestion, matcher: ArgumentMatcher, value: Callable[[Pairing], float]
-) -> Outcome:
+_EXACT = _Rule(lambda pairing: float(pairing.equal), in_order=True, further=True)
+_IN_ORDER = _Rule(lambda pairing: float(pairing.equal or in_order(pairing)), in_order=True)
+_ANY_ORDER = _Rule(lambda pairing: float(pairing.matched == len(pairing.expected)))
+_PRECISION = _Rule(_precision, further=True, missing=False)
+_RECALL = _Rule(_recall)
+_USAGE = _Rule(_usage_accuracy)
+
+
+def _score(session: Session, question: GoldenQuestion, matcher: ArgumentMatcher, rule: _Rule) -> Outcome:
     """Return the outcome for the list of calls that the session meets best."""
     if session.calls_unknown:
         return Inconclusive(session.calls_unknown)
     compared = pairings_of(session, question)
     outcomes: list[Score | Inconclusive] = []
     for expected in compared.lists:
-        outcomes.append(_score_of(session, compared, expected, matcher, value))
+        outcomes.append(_score_of(session, compared, expected, matcher, rule))
         if isinstance(outcomes[-1], Score) and outcomes[-1].value == 1:
             return outcomes[-1]
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, Inconclusive)), None)
@@ -177,13 +197,13 @@ def _score_of(
     compared: CallPairings,
     expected: Sequence[ReferenceToolInteraction],
     matcher: ArgumentMatcher,
-    value: Callable[[Pairing], float],
+    rule: _Rule,
 ) -> Score | Inconclusive:
     actual = compared.calls
     if not expected and session.requested_calls:
-        return _score_of_none(actual, [_requested(call) for call in session.requested_calls], value)
+        return _score_of_none(session, actual, [_requested(call) for call in session.requested_calls], rule)
     pairing = compared.pairing(expected, matcher)
-    score = value(pairing)
+    score = rule.value(pairing)
     if score == 1:
         return Score(1.0, None, "as expected")
     context = compared.context(matcher)
@@ -195,27 +215,28 @@ def _score_of(
         possible_pairing = pairing_of(
             expected, possible, lambda wanted, call: is_match(wanted, call, possible_context) is not False
         )
-        best = value(possible_pairing)
+        best = rule.value(possible_pairing)
         if best > score:
-            why = "" if best == 1 else f"; {_differences(possible_pairing, possible_context)[0]}"
+            why = "" if best == 1 else f"; {_differences(possible_pairing, possible_context)}"
             return Inconclusive(f"{unknown}{why}", best)
-    return Score(score, None, *_differences(pairing, context))
+    return Score(score, None, _differences(pairing, context), _causes(session, pairing, context, rule))
 
 
 def _score_of_none(
+    session: Session,
     actual: Sequence[ToolInteraction],
     requested: Sequence[ToolInteraction],
-    value: Callable[[Pairing], float],
+    rule: _Rule,
 ) -> Score | Inconclusive:
     """Return the outcome where no call is expected, and some were requested that may have been executed."""
     context = Context("subset", {}, actual)
     pairing = pairing_of((), actual, _never)
-    score = value(pairing)
-    if value(pairing_of((), [*actual, *requested], _never)) < score:
+    score = rule.value(pairing)
+    if rule.value(pairing_of((), [*actual, *requested], _never)) < score:
         return Inconclusive(not_recorded((), actual, requested, context), score)
     if score == 1:
         return Score(1.0, None, "as expected")
-    return Score(score, None, *_differences(pairing, context))
+    return Score(score, None, _differences(pairing, context), _causes(session, pairing, context, rule))
 
 
 def _never(_expected: ReferenceToolInteraction, _call: ToolInteraction) -> bool:
@@ -245,8 +266,48 @@ def _requested(call: RequestedCall) -> ToolInteraction:
     )
 
 
-def _differences(pairing: Pairing, context: Context) -> tuple[str, tuple[str, ...]]:
-    """Return what differs, is missing, not expected or in another order, and the spans of such calls.
+def _causes(session: Session, pairing: Pairing, context: Context, rule: _Rule) -> tuple[Cause, ...]:
+    """Return the calls that have to be others, and the places where calls are due, so that the value is 1."""
+    expected, actual = in_order_of(pairing), pairing.actual
+    further = rule.further or not expected
+    found = call_repairs(pairing, context, in_order=rule.in_order, further=further)
+    if not rule.missing:  # one call that is met is all that is due
+        found = [one for one in found if one.actual is not None] or found[:1]
+
+    def path(one: Repair) -> str:
+        if one.actual is None:
+            return expected[one.expected or 0].tool_name
+        call = actual[one.actual]
+        wanted = None if one.expected is None or one.moved else expected[one.expected]
+        if wanted is None or wanted.tool_name != call.tool_name:
+            return call.tool_name
+        return next((where for where, _ in call_differences(wanted, call, context)), call.tool_name)
+
+    causes = spans_of_repairs(found, [call.span_id for call in actual], path)
+    others = [call for call in session.tool_interactions if call.handoff and call not in actual]
+    if not others:
+        return causes
+    return tuple(
+        cause if one.actual is not None else _other_handoff(one, cause, actual, others)
+        for one, cause in zip(found, causes, strict=True)
+    )
+
+
+def _other_handoff(
+    due: Repair, cause: Cause, actual: Sequence[ToolInteraction], others: Sequence[ToolInteraction]
+) -> Cause:
+    """Return the hand-off to another agent that was made where one is due, else the place itself."""
+    start_ns = 0 if due.after is None else actual[due.after].start_ns
+    end_ns = None if due.before is None else actual[due.before].start_ns
+    for call in others:
+        is_there = start_ns <= call.start_ns and (end_ns is None or call.start_ns <= end_ns)
+        if is_there and call.span_id is not None and is_handoff(cause.path):
+            return Cause(call.span_id, call.tool_name)
+    return cause
+
+
+def _differences(pairing: Pairing, context: Context) -> str:
+    """Return what differs, is missing, not expected or in another order.
 
     An expected call and one of the same tool in its place are told by the first value that differs.
     """
@@ -272,8 +333,7 @@ def _differences(pairing: Pairing, context: Context) -> tuple[str, tuple[str, ..
         parts.append(f"not expected: {listed(further)}")
     if not missing and not differing and not in_order(pairing):
         parts.append(f"in another order: {listed([call.tool_name for call in actual])}")
-    spans = (actual[place].span_id for place in extra)
-    return "; ".join(parts), tuple(span for span in spans if span is not None)
+    return "; ".join(parts)
 
 
 def _why_not(wanted: ReferenceToolInteraction, call: ToolInteraction, context: Context) -> str | None:

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import groupby
 from operator import eq
+from typing import NamedTuple
 
-from spangrade.converters.datasets.golden import GoldenQuestion, TrajectoryStep
-from spangrade.evaluator.metrics.matching import arranged, common_length, is_subsequence, precision, recall
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction, TrajectoryStep
+from spangrade.evaluator.metrics.causes import (
+    Cause,
+    Evidence,
+    Repair,
+    due_before_turn,
+    due_in_turn,
+    repairs,
+    reply_cause,
+    spans_of_repairs,
+    turn_cause,
+)
+from spangrade.evaluator.metrics.matching import (
+    arranged,
+    common_length,
+    is_subsequence,
+    normal_text,
+    precision,
+    recall,
+)
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
-from spangrade.evaluator.metrics.pairing import met_calls
+from spangrade.evaluator.metrics.pairing import is_match, met_calls, pairings_of
+from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
 from spangrade.tracer.lookalike_letters import is_blank
 
@@ -34,7 +54,7 @@ def trajectory_exact_match(session: Session, question: GoldenQuestion) -> Outcom
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
     """
-    return _score(session, question, lambda actual, expected: float(actual == expected))
+    return _score(session, question, lambda actual, expected: float(actual == expected), _EXACT)
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
@@ -45,7 +65,9 @@ def trajectory_in_order_match(session: Session, question: GoldenQuestion) -> Out
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
     """
-    return _score(session, question, lambda actual, expected: float(is_subsequence(expected, actual, eq)))
+    return _score(
+        session, question, lambda actual, expected: float(is_subsequence(expected, actual, eq)), _IN_ORDER
+    )
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
@@ -57,7 +79,10 @@ def trajectory_any_order_match(session: Session, question: GoldenQuestion) -> Ou
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
     """
     return _score(
-        session, question, lambda actual, expected: float(_matched(actual, expected) == len(expected))
+        session,
+        question,
+        lambda actual, expected: float(_matched(actual, expected) == len(expected)),
+        _RECALL,
     )
 
 
@@ -74,6 +99,7 @@ def trajectory_precision(session: Session, question: GoldenQuestion) -> Outcome:
         session,
         question,
         lambda actual, expected: precision(_matched(actual, expected), len(actual), len(expected)),
+        _PRECISION,
     )
 
 
@@ -87,7 +113,7 @@ def trajectory_recall(session: Session, question: GoldenQuestion) -> Outcome:
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
     """
     return _score(
-        session, question, lambda actual, expected: recall(_matched(actual, expected), len(expected))
+        session, question, lambda actual, expected: recall(_matched(actual, expected), len(expected)), _RECALL
     )
 
 
@@ -107,9 +133,11 @@ def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
     if (unknown := _unknown_steps(session, question)) is not None:
         return unknown
     reference, steps = major_reference(session, question), major_steps(session, question)
-    outcome = _score_of(session, reference, steps, _f1)
+    outcome = _score_of(session, question, reference, steps, _f1, _EXACT)
     if isinstance(outcome, Score) and outcome.value < 1:
-        best = _score_of(session, reference, major_steps(session, question, at_best=True), _f1)
+        best = _score_of(
+            session, question, reference, major_steps(session, question, at_best=True), _f1, _EXACT
+        )
         if isinstance(best, Score) and best.value > outcome.value:
             return Inconclusive(f"{_NOT_RECORDED}; {outcome.reason}", best.value)
         if reference and not {step.name for step in steps} <= _named(question):
@@ -125,7 +153,7 @@ def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
     """
-    spans = tuple(
+    spans: tuple[Evidence, ...] = tuple(
         call.span_id
         for call in session.tool_interactions
         if call.tool_name == tool and call.span_id is not None
@@ -135,6 +163,8 @@ def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
         return Inconclusive(session.calls_unknown)
     if not called and any(call.tool_name == tool for call in session.requested_calls):
         return Inconclusive(f"whether {tool} was executed is not recorded, only that it was requested")
+    if not called:
+        spans = (due_in_turn(session, session.turns[-1].turn if session.turns else 1, tool),)
     return Score(float(called), None, f"{tool} was {'' if called else 'not '}called", spans)
 
 
@@ -154,7 +184,50 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
         return Score(1.0, None, "all agents took part")
     took_part = ", ".join(session.agents) or "none"
     share = (len(expected) - len(absent)) / len(expected)
-    return Score(share, None, f"did not take part: {', '.join(absent)}; took part: {took_part}")
+    reason = f"did not take part: {', '.join(absent)}; took part: {took_part}"
+    return Score(share, None, reason, _absent_agents(session, list(expected)))
+
+
+def _absent_agents(session: Session, expected: Sequence[str]) -> tuple[Cause, ...]:
+    """Return the places where expected agents are due: between the steps of those that took part."""
+    steps = session.trajectory
+    names = [step.name for step in steps]
+    first_steps = [step for place, step in enumerate(steps) if step.name not in names[:place]]
+
+    def unlike(_e: int, a: int) -> int | None:
+        step = first_steps[a]
+        return 19 if step.kind == "agent" and step.name not in expected else None
+
+    found = repairs(
+        len(expected),
+        len(first_steps),
+        lambda e, a: first_steps[a].name == expected[e],
+        unlike,
+        in_order=False,
+        further=False,
+    )
+
+    return _causes_of(session, found, first_steps, lambda one: expected[one.expected or 0])
+
+
+def _causes_of(
+    session: Session, found: Iterable[Repair], compared: Sequence[Step], path: Callable[[Repair], str]
+) -> tuple[Cause, ...]:
+    """Return repairs of steps as causes: an agent is due after all that the one before it did."""
+    steps = session.trajectory
+    spans = [step.span_id for step in compared]
+    if any(step.kind == "tool" for step in compared):
+        return spans_of_repairs(found, spans, path)
+    places = {step.position: place for place, step in enumerate(steps)}
+    causes: list[Cause] = []
+    for one in found:
+        (cause,) = spans_of_repairs([one], spans, path)
+        if one.actual is None:
+            end = len(steps) if one.before is None else places[compared[one.before].position]
+            done = [step.span_id for step in steps[:end] if step.span_id is not None]
+            cause = cause._replace(after=done[-1] if one.after is not None and done else cause.after)
+        causes.append(cause)
+    return tuple(causes)
 
 
 @metric(needs="id", threshold=1.0)
@@ -185,12 +258,12 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         raised = [turn.raised for turn in unanswered if turn.raised]
         what = ", ".join(dict.fromkeys(raised or filter(None, kinds)))
         reason = f"turn {numbers} ended in an error without an answer{': ' if what else ''}{what}"
-        return Score(0.0, None, reason)
+        return Score(0.0, None, reason, tuple(_failed_turn(session, turn) for turn in unanswered))
     end = open_end(session)
     if end is not None and not _hangs_up(end, question):
         doubt, reason = doubt_of_end(session), f"turn {end.turn} has no reply"
         if doubt is None:
-            return Score(0.0, None, reason)
+            return Score(0.0, None, reason, (_reply(session, end),))
         if turns == expected:
             return Inconclusive(f"{reason}, and {doubt}", 1.0)
     silent = _silent(session)
@@ -201,7 +274,7 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         requested = {call.turn for call in session.requested_calls}
         if turns == expected and all(turn.turn in requested for turn in silent):
             return Inconclusive(f"{reason}, and a call whose result is not recorded", 1.0)
-        return Score(0.0, None, reason)
+        return Score(0.0, None, reason, tuple(_reply(session, turn) for turn in silent))
     if turns == expected:
         return Score(1.0, None, "as expected")
     no_input = [turn for turn in session.turns if not (turn.user_input or "").strip()]
@@ -209,7 +282,51 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
         numbers = ", ".join(str(turn.turn) for turn in no_input)
         return Inconclusive(f"whether a user began turn {numbers} is not recorded", 1.0)
     went = "stopped after" if turns < expected else "went on for"
-    return Score(0.0, None, f"{went} {turns} turns of {expected}")
+    return Score(0.0, None, f"{went} {turns} turns of {expected}", _turns_due(session, question))
+
+
+def _reply(session: Session, turn: Turn) -> Cause:
+    return reply_cause(session, turn.turn, f"turns[{turn.turn}].reply")
+
+
+def _failed_turn(session: Session, turn: Turn) -> Cause:
+    """Return the span of the error that ended a turn: the last one in its traces."""
+    spans = [
+        one.span_id for one in session.errors if one.trace_id in turn.trace_ids and one.span_id is not None
+    ]
+    return Cause(spans[-1], f"turns[{turn.turn}].reply") if spans else _reply(session, turn)
+
+
+def _turns_due(session: Session, question: GoldenQuestion) -> tuple[Cause, ...]:
+    """Return the turns that are missing or too many, by what the user said in them."""
+    values = user_values(session, question)
+    turns = session.turns
+    inputs = [_filled(text, values) for text in question.user_inputs]
+    said = [normal_text(turn.user_input or "") for turn in turns]
+    found = repairs(
+        len(inputs),
+        len(said),
+        lambda e, a: inputs[e] == said[a],
+        lambda e, a: 36,  # noqa: ARG005 (any other message)
+        in_order=True,
+        further=True,
+    )
+    causes = []
+    for one in found:
+        if one.expected is not None and one.actual is None:
+            due = len(turns) + 1 if one.before is None else turns[one.before].turn
+            causes.append(due_before_turn(session, due, f"turns[{one.expected + 1}]"))
+        elif one.expected is None and one.actual is not None:
+            number = turns[one.actual].turn
+            causes.append(turn_cause(session, number, f"turns[{number}]"))
+    return tuple(causes)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a user input with the values that it has names for."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return normal_text(text)
 
 
 def open_end(session: Session) -> Turn | None:
@@ -272,13 +389,28 @@ METRICS = (
 )
 
 
+class _Rule(NamedTuple):
+    """What lowers a value: another order, further steps, missing ones."""
+
+    in_order: bool = False
+    further: bool = False
+    missing: bool = True
+
+
+_EXACT, _IN_ORDER = _Rule(in_order=True, further=True), _Rule(in_order=True)
+_PRECISION, _RECALL = _Rule(further=True, missing=False), _Rule()
+
+
 def _score(
-    session: Session, question: GoldenQuestion, value: Callable[[Sequence[str], Sequence[str]], float]
+    session: Session,
+    question: GoldenQuestion,
+    value: Callable[[Sequence[str], Sequence[str]], float],
+    rule: _Rule,
 ) -> Outcome:
     if (unknown := _unknown_steps(session, question)) is not None:
         return unknown
     reference = question.reference_data.reference_trajectory or ()
-    return _score_of(session, reference, compared_steps(session, question), value)
+    return _score_of(session, question, reference, compared_steps(session, question), value, rule)
 
 
 def _unknown_steps(session: Session, question: GoldenQuestion) -> Inconclusive | None:
@@ -292,9 +424,11 @@ def _unknown_steps(session: Session, question: GoldenQuestion) -> Inconclusive |
 
 def _score_of(
     session: Session,
+    question: GoldenQuestion,
     reference: Sequence[TrajectoryStep],
     steps: Sequence[Step],
     value: Callable[[Sequence[str], Sequence[str]], float],
+    rule: _Rule,
 ) -> Score | Inconclusive:
     actual = tuple(step.name for step in steps)
     expected = tuple(arranged(reference, actual))
@@ -319,8 +453,56 @@ def _score_of(
     if requested and not missing - Counter(name for name in names if name in requested):
         what = ", ".join(sorted(requested))
         return Inconclusive(f"whether {what} was executed is not recorded, only that it was requested")
-    spans = tuple(step.span_id for step in unexpected if step.span_id is not None)
-    return Score(score, None, "; ".join(parts), spans)
+    return Score(score, None, "; ".join(parts), _causes(session, question, expected, steps, rule))
+
+
+def _causes(
+    session: Session, question: GoldenQuestion, expected: Sequence[str], steps: Sequence[Step], rule: _Rule
+) -> tuple[Cause, ...]:
+    """Return the steps that have to be others, and the places where steps are due, so that the value is 1."""
+    found = repairs(
+        len(expected),
+        len(steps),
+        lambda e, a: expected[e] == steps[a].name,
+        lambda e, a: 36 if rule.further else None,  # noqa: ARG005 (any other step)
+        in_order=rule.in_order,
+        further=rule.further,
+        fits=_by_arguments(session, question, expected, steps),
+    )
+    if not rule.missing:  # one step that is met is all that is due
+        found = [one for one in found if one.actual is not None] or found[:1]
+
+    def path(one: Repair) -> str:
+        return steps[one.actual].name if one.actual is not None else expected[one.expected or 0]
+
+    return _causes_of(session, found, steps, path)
+
+
+def _by_arguments(
+    session: Session, question: GoldenQuestion, expected: Sequence[str], steps: Sequence[Step]
+) -> Callable[[int, int], bool]:
+    """Return whether the call of a step may be the one that is expected there, by the reference's calls.
+
+    They are told apart if the reference has as many calls of a tool as its trajectory names it.
+    """
+    wanted: dict[str, list[ReferenceToolInteraction]] = defaultdict(list)
+    compared = pairings_of(session, question)
+    for one in compared.best_met:
+        wanted[one.tool_name].append(one)
+    names = Counter(expected)
+    numbered = [
+        wanted[name][list(expected[:place]).count(name)] if len(wanted[name]) == names[name] else None
+        for place, name in enumerate(expected)
+    ]
+    calls = {step.position: call for step, call in calls_of_steps(session)}
+    made = [calls.get(step.position) for step in steps]
+    context = compared.context("subset")
+
+    def fits(e: int, a: int) -> bool:
+        want, call = numbered[e], made[a]
+        return want is None or call is None or is_match(want, call, context) is not False
+
+    return fits
 
 
 def compared_steps(session: Session, question: GoldenQuestion) -> list[Step]:

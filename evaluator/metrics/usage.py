@@ -6,6 +6,7 @@ import math
 from operator import itemgetter
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics.causes import Cause
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, limited, metric
 from spangrade.evaluator.session import Session
 
@@ -63,7 +64,13 @@ def cost_limit(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: own definition.
     """
-    return limited(cost(session), question.reference("max_cost_usd"), "USD")
+    return limited(cost(session), question.reference("max_cost_usd"), "USD", lambda: _dearest(session))
+
+
+def _dearest(session: Session) -> tuple[Cause, ...]:
+    """Return the model call that cost the most."""
+    dearest = max(session.llm_calls, key=lambda call: call.cost_usd or 0.0, default=None)
+    return () if dearest is None else (Cause(dearest.span_id, "cost_usd"),)
 
 
 @metric()

@@ -1,0 +1,232 @@
+"""The causes of a failed gate: minimal, by rules over calls, steps, state and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+from builders import SECOND_NS, llm, question, session, step, tool
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.metrics import Score, parse_metric
+from spangrade.evaluator.metrics.causes import Cause, Evidence, Repair, cause_text, leading_causes, repairs
+from spangrade.evaluator.metrics.pairing import Context, call_repairs, is_match, pairing_of
+from spangrade.evaluator.session import Session, ToolInteraction
+
+Item = tuple[str, int]  # a tool and its argument
+ITEMS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1)), max_size=5)
+
+
+class Rule(NamedTuple):
+    """What lowers the value of a metric of a list: another order, further items, missing ones."""
+
+    in_order: bool
+    further: bool
+
+
+CALLS = {
+    "tool_exact_match": Rule(in_order=True, further=True),
+    "tool_in_order_match": Rule(in_order=True, further=False),
+    "tool_any_order_match": Rule(in_order=False, further=False),
+    "tool_usage_accuracy": Rule(in_order=False, further=False),
+}
+STEPS = {
+    "trajectory_exact_match": Rule(in_order=True, further=True),
+    "trajectory_accuracy": Rule(in_order=True, further=True),
+    "trajectory_in_order_match": Rule(in_order=True, further=False),
+    "trajectory_any_order_match": Rule(in_order=False, further=False),
+}
+
+
+def failed(metric: str, made: Session, asked: GoldenQuestion) -> tuple[Evidence, ...]:
+    """Return the causes of a failed gate, none if it passed."""
+    outcome = run_metric(parse_metric(metric), made, asked)
+    assert isinstance(outcome, Score)
+    assert outcome.passed or outcome.evidence
+    return () if outcome.passed else outcome.evidence
+
+
+def calls_of(items: Sequence[Item]) -> list[ToolInteraction]:
+    """Return calls one after another, each with a span of its own."""
+    return [
+        tool(
+            name,
+            {"x": x},
+            span_id=f"{place}",
+            start_ns=place * SECOND_NS,
+            end_ns=place * SECOND_NS + 1,
+            position=place,
+        )
+        for place, (name, x) in enumerate(items)
+    ]
+
+
+def repaired(
+    expected: Sequence[Item],
+    actual: Sequence[Item],
+    found: Sequence[Repair],
+    chosen: Collection[Repair],
+    *,
+    in_order: bool,
+) -> list[Item]:
+    """Return a list of items after some of its repairs: an item is due after the last expected before it."""
+    touched = {one.actual for one in found}
+    changed = {one.actual for one in chosen}
+    due = [e for e in range(len(expected)) if e not in {one.expected for one in found}]
+    made: list[tuple[int | None, Item]] = []  # with the index of the expected item that each one is
+    for a, item in enumerate(actual):
+        if a in changed:
+            continue
+        possible = due[:1] if in_order else due
+        met = next((e for e in possible if expected[e] == item), None) if a not in touched else None
+        if met is not None:
+            due.remove(met)
+        made.append((met, item))
+    for one in sorted((one for one in chosen if one.expected is not None), key=lambda one: one.expected or 0):
+        place = max(
+            (p for p, (e, _) in enumerate(made, 1) if e is not None and e < (one.expected or 0)), default=0
+        )
+        made.insert(place, (one.expected, expected[one.expected or 0]))
+    return [item for _, item in made]
+
+
+def assert_minimal(
+    found: Sequence[Repair], fails: Callable[[Sequence[Repair]], object], causes: Sequence[Evidence]
+) -> None:
+    """Fail unless the gate passes with all repairs and fails without any one of them."""
+    assert len(causes) == len(found)
+    assert not fails(found)
+    for one in found:
+        assert fails([other for other in found if other is not one])
+
+
+@pytest.mark.parametrize("metric", CALLS)
+@given(expected=ITEMS, actual=ITEMS)
+def test_causes_of_gates_over_calls_are_minimal(
+    metric: str, expected: list[Item], actual: list[Item]
+) -> None:
+    asked = question(tools=[(name, {"x": x}) for name, x in expected])
+    made = calls_of(actual)
+    causes = failed(metric, session([("hi", made)]), asked)
+    if causes:
+        rule, context = CALLS[metric], Context("subset", {}, made)
+        wanted = asked.accepted_calls[0]
+        pairing = pairing_of(wanted, made, lambda one, call: is_match(one, call, context) is True)
+        further = rule.further or not expected
+        found = call_repairs(pairing, context, in_order=rule.in_order, further=further)
+
+        def fails(chosen: Sequence[Repair]) -> object:
+            items = repaired(expected, actual, found, chosen, in_order=rule.in_order)
+            return failed(metric, session([("hi", calls_of(items))]), asked)
+
+        assert_minimal(found, fails, causes)
+
+
+@pytest.mark.parametrize("metric", STEPS)
+@given(
+    expected=st.lists(st.sampled_from("abc"), min_size=1, max_size=5), actual=st.lists(st.sampled_from("abc"))
+)
+def test_causes_of_gates_over_steps_are_minimal(metric: str, expected: list[str], actual: list[str]) -> None:
+    asked = question(trajectory=expected)
+
+    def with_steps(names: Sequence[str]) -> Session:
+        steps = (step(name, span_id=f"{place}", position=place) for place, name in enumerate(names))
+        return session(trajectory=tuple(steps))
+
+    causes = failed(metric, with_steps(actual), asked)
+    if causes:
+        rule = STEPS[metric]
+        found = repairs(
+            len(expected),
+            len(actual),
+            lambda e, a: expected[e] == actual[a],
+            lambda e, a: 36 if rule.further else None,
+            in_order=rule.in_order,
+            further=rule.further,
+        )
+
+        def fails(chosen: Sequence[Repair]) -> object:
+            wanted, made = [(name, 0) for name in expected], [(name, 0) for name in actual]
+            items = repaired(wanted, made, found, chosen, in_order=rule.in_order)
+            return failed(metric, with_steps([name for name, _ in items]), asked)
+
+        assert_minimal(found, fails, causes)
+
+
+@given(
+    wanted=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 1), min_size=1),
+    state=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 1)),
+)
+def test_causes_in_state_are_the_variables_that_differ(wanted: dict[str, int], state: dict[str, int]) -> None:
+    asked = question(state=wanted)
+    spans = {name: f"set {name}" for name in state}
+    made = session(state_variables=state, state_spans=spans)
+    causes = failed("state_management_fidelity", made, asked)
+    paths = [one.path for one in causes if isinstance(one, Cause)]
+    for left in [None, *paths]:
+        mended = {**state, **{name: wanted[name] for name in paths if name != left}}
+        again = failed("state_management_fidelity", replace(made, state_variables=mended), asked)
+        assert bool(again) is (left is not None)
+    assert [one.span for one in causes if isinstance(one, Cause)] == [spans.get(path) for path in paths]
+
+
+def test_a_reply_that_lacks_a_text_is_named_by_the_model_call_that_gave_it() -> None:
+    made = session([("hi", []), ("more", [])])
+    calls = (llm(turn=1, span_id="one"), llm(turn=2, span_id="two"))
+    made = replace(made, llm_calls=calls)
+    asked = question("hi", "more", required_texts=["absent", {"text": "gone", "turn": 1}, "ok"])
+    assert failed("required_texts", made, asked) == (
+        Cause("two", 'required_texts "absent"'),
+        Cause("one", 'required_texts "gone"'),
+    )
+    said = question("hi", "more", forbidden_texts=["ok"])
+    assert failed("forbidden_texts", made, said) == (
+        Cause("one", 'forbidden_texts "ok"'),
+        Cause("two", 'forbidden_texts "ok"'),
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "causes"),
+    [
+        ("a0 b0 c0", []),
+        ("b0 c0", [Cause(None, "a", before="0")]),
+        ("a0 c0", [Cause(None, "b", after="0", before="1")]),
+        ("a0 b1 c0", [Cause("1", "b(x)")]),
+        ("a0 z0 c0", [Cause("1", "z")]),  # another tool in its place
+        ("c0 b0 c0", [Cause("0", "c")]),  # of the two calls of c, the one where a is due
+        ("a0 a0 b0 c0", [Cause("1", "a")]),
+        ("a0 c0 b0", [Cause("1", "c")]),
+    ],
+)
+def test_a_changed_call_is_the_cause(made: str, causes: list[Any]) -> None:
+    asked = question(tools=[(name, {"x": 0}) for name in "abc"])
+    items = [(one[0], int(one[1])) for one in made.split()]
+    assert list(failed("tool_exact_match", session([("hi", calls_of(items))]), asked)) == causes
+
+
+def test_what_the_user_said_tells_which_turn_is_missing_or_too_many() -> None:
+    spans = {number: [tool("find", span_id=f"turn {number}", start_ns=number)] for number in (1, 2, 3)}
+    asked = question("one", "two", "three")
+    two = session([("one", spans[1]), ("three", spans[2])])
+    assert failed("conversation", two, asked)[0] == Cause(None, "turns[2]", after="turn 1", before="turn 2")
+    four = session([("one", spans[1]), ("two", spans[2]), ("what?", spans[3]), ("three", [])])
+    assert failed("conversation", four, asked)[0] == Cause("turn 3", "turns[3]")
+
+
+def test_gates_that_compare_calls_lead_and_each_place_is_named_once() -> None:
+    steps, calls = (Cause("s", "find"), Cause("other")), (Cause("s", "find(q)"), "plain", "plain")
+    named = leading_causes([("trajectory_accuracy", steps), ("tool_usage_accuracy", calls)])
+    assert named == (Cause("s", "find(q)"), "plain", Cause("other"))
+    assert [cause_text(one) for one in (*named, Cause(None, "pay", "a", "b"), Cause(None, "city"))] == [
+        "find(q) at span s",
+        "at span plain",
+        "at span other",
+        "pay due after span a, before span b",
+        "city missing",
+    ]
