@@ -17,6 +17,7 @@ from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import SIMULATION, Verdict, exit_code
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
+from spangrade.evaluator.metrics.causes import stored_json
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import canonical
@@ -64,7 +65,7 @@ class ScoreRow(NamedTuple):
     """One outcome as a row of the table `scores`.
 
     `outcome` is "score", "bound" (the best that was possible misses the threshold), "inconclusive",
-    "not_applicable", "failure" (of the metric) or "judge_failure"; `evidence` is a JSON list of span ids.
+    "not_applicable", "failure" (of the metric) or "judge_failure"; `evidence` is a JSON list of causes.
     """
 
     session_id: str | None
@@ -89,7 +90,7 @@ def score_rows(grade: Grade) -> Iterator[tuple[Any, ...]]:
     for name, outcome in grade.outcomes.items():
         if isinstance(outcome, Score):
             value, passed, reason, spans, *_ = outcome
-            evidence = canonical(spans) if spans else "[]"
+            evidence = canonical([stored_json(one) for one in spans]) if spans else "[]"
             kind = "bound" if outcome.is_bound else "score"
             yield session_id, question_id, name, value, passed, kind, reason, evidence
         else:

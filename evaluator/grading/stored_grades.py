@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
-from spangrade.evaluator.metrics.stored_values import stored_span_ids, stored_thresholds
+from spangrade.evaluator.metrics.causes import Evidence, leading_causes, path_of, place_json
+from spangrade.evaluator.metrics.stored_values import stored_evidence, stored_thresholds
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
@@ -23,7 +24,12 @@ class StoredScore(NamedTuple):
     passed: bool | None
     outcome: str
     reason: str | None
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        evidence = [place_json(one) for one in self.evidence]
+        return {**self._asdict(), "evidence": evidence, "paths": [path_of(one) for one in self.evidence]}
 
 
 class StoredGrade(NamedTuple):
@@ -47,6 +53,11 @@ class StoredGrade(NamedTuple):
     policy: StoredGrade | None = None
 
     @property
+    def causes(self) -> tuple[Evidence, ...]:
+        """What the failed gates name, each place once, what says the most first."""
+        return leading_causes((one.metric, one.evidence) for one in self.scores if one.passed is False)
+
+    @property
     def run_named(self) -> str:
         """The name of the run, else the beginning of its id."""
         return self.run or self.run_id[:8]
@@ -56,7 +67,7 @@ class StoredGrade(NamedTuple):
         return {
             **self._asdict(),
             "graded_at": self.graded_at.isoformat(),
-            "scores": [score._asdict() for score in self.scores],
+            "scores": [score.to_json() for score in self.scores],
             "policy": self.policy and self.policy.to_json(),
         }
 
@@ -85,7 +96,7 @@ def grades_of(
         for session_id, *score, evidence in store.query(
             _sql("session_scores"), {"run_id": of_run, "sessions": ids}
         ):
-            made = StoredScore._make((*score, stored_span_ids(evidence)))
+            made = StoredScore._make((*score, stored_evidence(evidence)))
             scores.setdefault((of_run, session_id), []).append(made)
     shown = {}
     for session_id, grades in found.items():

@@ -14,7 +14,7 @@ from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.stored_values import (
     only_run,
-    stored_span_ids,
+    stored_evidence,
     stored_texts,
     stored_thresholds,
     stored_word,
@@ -181,7 +181,7 @@ def _outcome(
 ) -> Outcome:
     """Return an outcome of a row of the table `scores`."""
     if value is not None:
-        return Score(value, passed, reason, stored_span_ids(evidence))
+        return Score(value, passed, reason, stored_evidence(evidence))
     if kind == "inconclusive":
         return Inconclusive(reason)
     if kind == "not_applicable":

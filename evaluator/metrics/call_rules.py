@@ -94,6 +94,8 @@ LIMITS = (unexpected_calls, further_calls, forbidden_calls, calls_over_limit, ca
 
 def _beyond(calls: Sequence[ToolInteraction], most: int) -> list[ToolInteraction]:
     """Return the calls beyond a number of them: first those that repeat an earlier one, then the last."""
+    if len(calls) <= most:
+        return []
     repeated = [
         place
         for place, call in enumerate(calls)
@@ -302,8 +304,8 @@ def outcome_of(
     unknown = session.calls_unknown or unknown
     if unknown:
         return Inconclusive(f"{unknown}; {names}" if calls else unknown, float(len(calls)))
-    every = session.tool_interactions
-    places = [place for place, call in enumerate(every) if any(call is one for one in calls)]
+    every, counted = session.tool_interactions, set(map(id, calls))
+    places = [place for place, call in enumerate(every) if id(call) in counted]
     causes = spans_of_repairs(
         [Repair(None, place) for place in places],
         [call.span_id for call in every],

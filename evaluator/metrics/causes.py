@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.metrics.matching import maximum_matching
 from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
 
+_MOST_SHOWN = 3  # causes in a line
 _MISSING = 20  # the cost of an item that is due
 _BY_NAME = ("trajectory_", "agent_routing")  # what begins the names of gates that compare names
 _MOST_COMPARED = 40_000  # pairs of items
@@ -86,6 +87,12 @@ def cause_text(one: Evidence) -> str:
         sides = (("after", one.after), ("before", one.before))
         where = f"due {', '.join(f'{side} span {span}' for side, span in sides if span is not None)}"
     return " ".join(filter(None, (path_of(one), where)))
+
+
+def causes_text(evidence: Sequence[Evidence]) -> str:
+    """Return the first causes for people, and the number of the others."""
+    rest = len(evidence) - _MOST_SHOWN
+    return "; ".join(map(cause_text, evidence[:_MOST_SHOWN])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def reply_cause(session: Session, turn: int | None, path: str) -> Cause:

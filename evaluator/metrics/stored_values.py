@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite, isnan
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from spangrade.evaluator.metrics.causes import Cause, Evidence, span_ids
 from spangrade.tracer.errors import StoreError
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ def _threshold(text: str) -> str:
 
 _THRESHOLDS = TypeAdapter(dict[str, Annotated[str, AfterValidator(_threshold)]])
 _TAGS = TypeAdapter(dict[str, str])
-_SPAN_IDS = TypeAdapter(tuple[str, ...])
+_EVIDENCE = TypeAdapter(tuple[str | dict[Literal["span", "path", "after", "before"], str | None], ...])
 _QUESTION = TypeAdapter(dict[str, Any])
 
 
@@ -40,7 +41,18 @@ def stored_tags(text: str | None) -> dict[str, str]:
 
 def stored_span_ids(text: str | None) -> tuple[str, ...]:
     """Return `scores.evidence`: the ids of the spans that a score is about. Raises StoreError."""
-    return _read(_SPAN_IDS, text or "[]", "scores.evidence", "a list of span ids")
+    return span_ids(stored_evidence(text))
+
+
+def stored_evidence(text: str | None) -> tuple[Evidence, ...]:
+    """Return `scores.evidence`: the causes that a score names. Raises StoreError."""
+    found = _read(_EVIDENCE, text or "[]", "scores.evidence", "a list of span ids or places")
+    return tuple(
+        one
+        if isinstance(one, str)
+        else Cause(one.get("span"), one.get("path") or "", one.get("after"), one.get("before"))
+        for one in found
+    )
 
 
 def stored_question_json(text: str | None) -> dict[str, Any]:

@@ -185,7 +185,9 @@ def agent_routing(session: Session, question: GoldenQuestion) -> Outcome:
     took_part = ", ".join(session.agents) or "none"
     share = (len(expected) - len(absent)) / len(expected)
     reason = f"did not take part: {', '.join(absent)}; took part: {took_part}"
-    return Score(share, None, reason, _absent_agents(session, list(expected)))
+    started = {step.name for step in session.trajectory}
+    placed = [name for name in expected if name in absent or name in started]
+    return Score(share, None, reason, _absent_agents(session, placed))
 
 
 def _absent_agents(session: Session, expected: Sequence[str]) -> tuple[Cause, ...]:

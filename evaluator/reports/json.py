@@ -11,6 +11,7 @@ from typing import Any
 from spangrade.converters.datasets.files import create, create_text, writing
 from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
+from spangrade.evaluator.metrics.causes import path_of, place_json
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.metrics.stored_values import stored_tags
 from spangrade.evaluator.session import utc_text
@@ -33,6 +34,9 @@ def grade_json(grade: Grade) -> dict[str, Any]:
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Score):
         known = outcome._asdict()
+        if outcome.evidence:
+            known["evidence"] = [place_json(one) for one in outcome.evidence]
+            known["paths"] = [path_of(one) for one in outcome.evidence]
         return {"outcome": "bound" if known.pop("is_bound") else "score", **known}
     if isinstance(outcome, Inconclusive):
         return {"outcome": "inconclusive", "reason": outcome.reason}

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
+from spangrade.evaluator.metrics.causes import causes_text
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.reports.session_items import Item, TurnItems, session_items
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
@@ -58,6 +59,8 @@ def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore])
     made.add_row("session", Text.assemble((cell(s.session_id).plain, "bold"), f" ({s.session_id_source})"))
     made.add_row("question", cell(s.question_id or (grade.question_id if grade else None)))
     made.add_row("verdict", _verdict_text(grade))
+    if grade and grade.causes:
+        made.add_row("where", cell(causes_text(grade.causes)))
     for verdict, text in _gates(grade) if grade else ():
         made.add_row("", Text.assemble((f"{verdict:<13}", VERDICT_STYLES.get(verdict, "")), text))
     if grade and grade.policy:

@@ -10,6 +10,7 @@ from spangrade.evaluator.derive.sync.recorded import Row
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
+from spangrade.evaluator.metrics.causes import causes_text, path_of, span_ids
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session, SimulatedMessage
@@ -62,6 +63,7 @@ class ShownOutcome(NamedTuple):
     threshold: str
     reason: str
     evidence: tuple[str, ...]
+    where: str
     is_gate: bool
     compares: bool
 
@@ -115,7 +117,9 @@ def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> Session
     """Return the page of a session. Of a large one the server loads turns and spans on demand."""
     session, grade = source.session, source.grade
     later = source.state_changes is None
-    evidence = frozenset(span for score in (grade.scores if grade else ()) for span in score.evidence)
+    evidence = frozenset(
+        span for score in (grade.scores if grade else ()) for span in span_ids(score.evidence)
+    )
     tables = tuple(table_names(session)) if limits.with_tables else ()
     return SessionPage(
         session,
@@ -183,7 +187,8 @@ def _outcome(score: StoredScore, grade: StoredGrade) -> ShownOutcome:
         score.value,
         (thresholds or {}).get(score.metric, ""),
         score.reason or "",
-        score.evidence,
+        span_ids(score.evidence),
+        causes_text([one for one in score.evidence if path_of(one)]) if state == "failed" else "",
         is_gate,
         installed is not None and installed.needs not in (None, "user_inputs"),
     )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.metrics import Failure, Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics.causes import span_ids
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv
 
@@ -40,7 +41,7 @@ def events_of(session: Session, grade: Grade, names: Collection[str]) -> list[di
         attributes = _attributes(name, outcome) if name in names else None
         if attributes is None:
             continue
-        evidence = outcome.evidence if isinstance(outcome, Score) else ()
+        evidence = span_ids(outcome.evidence) if isinstance(outcome, Score) else ()
         place = next((places[span_id] for span_id in evidence if span_id in places), default)
         common = {
             semconv.CONVERSATION_ID: session.session_id,

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from spangrade.evaluator.grading.policy import threshold_text
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.metrics import Metric, Score
+from spangrade.evaluator.metrics.causes import span_ids
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import MAX_WAIT_S, Attempt, Delivery
 from spangrade.tracer.errors import InputError
@@ -52,7 +53,7 @@ def failed_session(
             "value": outcome.value,
             "expected": threshold_text(metrics[name]) if name in metrics else "",
             "reason": outcome.reason,
-            "span_ids": list(outcome.evidence),
+            "span_ids": list(span_ids(outcome.evidence)),
         }
         for name, outcome in grade.outcomes.items()
         if isinstance(outcome, Score) and outcome.passed is False

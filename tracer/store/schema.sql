@@ -119,7 +119,8 @@ CREATE TABLE IF NOT EXISTS scores (
     passed       BOOLEAN,                -- NULL: no threshold judged the value
     outcome      VARCHAR NOT NULL,       -- score, bound, inconclusive, not_applicable, failure or judge_failure
     reason       VARCHAR,
-    evidence     VARCHAR,                -- JSON list of span ids
+    -- JSON list: "SPAN" or {"span": …, "path": …}; where something was due {"after": SPAN, "before": SPAN, "path": …}
+    evidence     VARCHAR,
     source       VARCHAR DEFAULT 'run',  -- run, person, trace or program
     author       VARCHAR,                -- a user, or what evaluated the trace
     turn         BIGINT,                 -- NULL: the whole session

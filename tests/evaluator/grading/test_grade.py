@@ -471,7 +471,8 @@ def test_scores_are_rows_of_one_shape() -> None:
         ScoreRow("s1", "q1", "d", None, None, "not_applicable", "another agent", "[]"),
         ScoreRow("s1", "q1", "e", None, None, "judge_failure", "the judge is down", "[]"),
     ]
-    score = {"value": 0.5, "passed": False, "reason": "half", "evidence": ("span",), "details": {"n": 1}}
+    score = {"value": 0.5, "passed": False, "reason": "half", "details": {"n": 1}}
+    score |= {"evidence": ["span"], "paths": [""]}
     assert grade_json(one) == {
         "session_id": "s1",
         "question_id": "q1",

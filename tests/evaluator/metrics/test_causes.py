@@ -169,8 +169,8 @@ def test_causes_in_state_are_the_variables_that_differ(wanted: dict[str, int], s
     causes = failed("state_management_fidelity", made, asked)
     paths = [one.path for one in causes if isinstance(one, Cause)]
     for left in [None, *paths]:
-        mended = {**state, **{name: wanted[name] for name in paths if name != left}}
-        again = failed("state_management_fidelity", replace(made, state_variables=mended), asked)
+        repaired_state = {**state, **{name: wanted[name] for name in paths if name != left}}
+        again = failed("state_management_fidelity", replace(made, state_variables=repaired_state), asked)
         assert bool(again) is (left is not None)
     assert [one.span for one in causes if isinstance(one, Cause)] == [spans.get(path) for path in paths]
 

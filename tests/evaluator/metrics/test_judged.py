@@ -18,6 +18,7 @@ from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Score, parse_metric
+from spangrade.evaluator.metrics.causes import Cause
 from spangrade.evaluator.metrics.definitions import definitions_of
 from spangrade.evaluator.metrics.judged import METRICS, final_response_match, judged
 
@@ -198,7 +199,9 @@ def test_an_equal_reply_passes_without_a_judge(gemini: GeminiStandIn) -> None:
 def test_an_empty_reply_fails_without_a_judge(gemini: GeminiStandIn, reply: str) -> None:
     silent = replace(SESSION, turns=(SESSION.turns[0]._replace(final_response=reply),))
     asked = question(reference_response="Your café is open.")
-    assert run_metric(final_response_match, silent, asked) == Score(0.0, False, "the last reply is empty")
+    assert run_metric(final_response_match, silent, asked) == Score(
+        0.0, False, "the last reply is empty", (Cause(None, "turns[1].reply", after="find"),)
+    )
     assert gemini.calls == 0
 
 
@@ -211,7 +214,8 @@ def test_another_reply_is_rated_by_the_judge_with_the_reference(
     (graded,) = grade([REPLIED], dataset)
     outcome = graded.outcomes["final_response_match"]
     passed = verdict is Verdict.PASSED
-    assert outcome == Score(rated / 5, passed, "because", (), {"judge": f"gemini/{MODEL}"})
+    where = (Cause(None, "turns[1].reply", after="find"),)
+    assert outcome == Score(rated / 5, passed, "because", where, {"judge": f"gemini/{MODEL}"})
     assert graded[2:4] == (
         verdict,
         "" if passed else f"final_response_match: {rated / 5:g}, expected >= 0.8: because",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics, parse_metric
+from spangrade.evaluator.metrics.causes import Cause
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.metrics.registry import parse_metrics, version_of
 from spangrade.evaluator.session import Latency, RequestedCall, Usage
@@ -103,7 +104,8 @@ def test_an_empty_trajectory_reference_expects_no_calls(name: str) -> None:
 def test_of_agents_that_are_expected_more_than_once_those_that_are_missing_are_named() -> None:
     made = session(steps=["shop", "cashier", "shop"], agents=["shop", "cashier"])
     asked = question(trajectory=["shop", "cashier", "shop", "cashier", "shop"])
-    assert measured("trajectory_exact_match", made, asked) == Score(0.0, None, "missing: shop, cashier")
+    due = (Cause(None, "cashier", after="shop step"), Cause(None, "shop", after="shop step"))
+    assert measured("trajectory_exact_match", made, asked) == Score(0.0, None, "missing: shop, cashier", due)
 
 
 def test_an_agent_is_not_named_again_after_the_tools_between_are_left_out() -> None:
@@ -136,7 +138,7 @@ def test_a_tool_that_only_the_tool_reference_names_makes_the_trajectory_referenc
         None,
         "missing: pay; not expected: get_cart "
         '(steps that it does not name are free with "trajectory": "major_steps")',
-        ("get_cart step",),
+        (Cause("get_cart step", "get_cart"),),
     )
 
 
@@ -161,7 +163,10 @@ def test_unknown_agents_are_inconclusive() -> None:
 def test_routing_is_the_share_of_agents_that_took_part_under_their_own_names() -> None:
     made = session(agents=["customer_service_agent", "cashier"])
     assert measured("agent_routing", made, question(agents=["cashier", "customer_service"])) == Score(
-        0.5, None, "did not take part: customer_service; took part: customer_service_agent, cashier"
+        0.5,
+        None,
+        "did not take part: customer_service; took part: customer_service_agent, cashier",
+        (Cause("customer_service_agent step", "customer_service"),),
     )
 
 
@@ -169,14 +174,14 @@ def test_a_single_tool_is_looked_for_by_name() -> None:
     made = session([("hi", [tool("get_cart"), tool("get_cart")])])
     assert [measured(f"trajectory_single_tool_use:{name}", made) for name in ("get_cart", "pay")] == [
         Score(1.0, None, "get_cart was called", ("get_cart", "get_cart")),
-        Score(0.0, None, "pay was not called"),
+        Score(0.0, None, "pay was not called", (Cause(None, "pay", after="get_cart"),)),
     ]
     asked = RequestedCall(1, 1, "find", None, False, None, "shop", 0, "t1", "llm")
     made = session(requested_calls=(asked, asked._replace(tool_name="sell")))
     whether = "whether find was executed is not recorded, only that it was requested"
     assert [measured(f"trajectory_single_tool_use:{name}", made) for name in ("find", "pay")] == [
         Inconclusive(whether),
-        Score(0.0, None, "pay was not called"),
+        Score(0.0, None, "pay was not called", (Cause(None, "pay", after="shop step"),)),
     ]
 
 
@@ -201,7 +206,7 @@ def test_what_differs_is_told_with_the_spans_of_unexpected_calls() -> None:
         0.5,
         None,
         'find(q): expected "a", was "é"; not expected: scan["' + "x" * 78 + "…",
-        ("find", "scan"),
+        (Cause("find", "find(q)"),),
     )
 
 
@@ -214,10 +219,10 @@ def test_what_came_in_another_order_is_told() -> None:
         for asked in (all_steps, some_steps)
         for name in ("trajectory_in_order_match", "tool_in_order_match")
     ] == [
-        ("in another order: shop, find, scan, pay", ()),
-        ("in another order: find, scan, pay", ()),
-        ("not expected: scan; in another order: shop, find, scan, pay", ("scan step",)),
-        ("not expected: scan{}; in another order: find, scan, pay", ("scan",)),
+        ("in another order: shop, find, scan, pay", (Cause("pay step", "pay"),)),
+        ("in another order: find, scan, pay", (Cause("pay", "pay"),)),
+        ("not expected: scan; in another order: shop, find, scan, pay", (Cause("find step", "find"),)),
+        ("not expected: scan{}; in another order: find, scan, pay", (Cause("find", "find"),)),
     ]
 
 
@@ -227,7 +232,7 @@ def test_arguments_nested_without_end_are_compared_and_told_in_short() -> None:
         deep = {"a": deep}
     made = session([("hi", [tool("find", deep)])])
     assert measured("tool_recall", made, question(tools=[("find", {"q": "a"})])) == Score(
-        0.0, None, 'find(q): expected "a", was not set', ("find",)
+        0.0, None, 'find(q): expected "a", was not set', (Cause("find", "find(q)"),)
     )
 
 
@@ -340,8 +345,13 @@ def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() 
     made = session(state_variables={"total": 1.0, "name": "Zoe\u0308", "city": "Bonn", "free": "x"})
     asked = question(state={"total": 1, "name": "Zo\u00eb", "city": "*", "coupon": None})
     assert measured("state_management_fidelity", made, asked) == Score(
-        0.5, None, 'city: expected "*", was "Bonn"; coupon: expected null, was not set'
+        0.5,
+        None,
+        'city: expected "*", was "Bonn"; coupon: expected null, was not set',
+        (Cause(None, "city", after="shop step"), Cause(None, "coupon", after="shop step")),
     )
+    written = replace(made, state_spans={"city": "set city"})
+    assert measured("state_management_fidelity", written, asked).evidence[0] == Cause("set city", "city")
     assert measured("state_management_fidelity", session(), asked) == Inconclusive(
         "no state is recorded; set_state records it, or extracted_data in a CSV or JSONL"
     )
@@ -350,7 +360,8 @@ def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() 
         session(state_variables={"a": [1, "x" * 300]}),
         question(state={"a": [1]}),
     )
-    assert long == Score(0, None, 'a[1]: expected nothing, was "' + "x" * 99 + '…"')
+    shown = 'a[1]: expected nothing, was "' + "x" * 99 + '…"'
+    assert long == Score(0, None, shown, (Cause(None, "a[1]", after="shop step"),))
     assert value(measured("state_management_fidelity", made, question(state={}))) == 1
 
 
@@ -358,7 +369,7 @@ def test_in_state_null_is_a_value() -> None:
     made = session(state_variables={"coupon": None, "total": 1, "items": [None]})
     asked = question(state={"coupon": None, "total": None, "items": [None]})
     assert measured("state_management_fidelity", made, asked) == Score(
-        2 / 3, None, "total: expected null, was 1"
+        2 / 3, None, "total: expected null, was 1", (Cause(None, "total", after="shop step"),)
     )
 
 
@@ -658,7 +669,8 @@ def test_a_turn_that_ended_in_an_error_without_an_answer_fails_the_conversation(
         made = session([("hi", [])])
         return measured("conversation", replace(made, turns=(made.turns[0]._replace(**changes),)), question())
 
-    failed = Score(0.0, None, "turn 1 ended in an error without an answer")
+    due = (Cause(None, "turns[1].reply", after="shop step"),)
+    failed = Score(0.0, None, "turn 1 ended in an error without an answer", due)
     assert conversation(failed=True, final_response=None) == failed
     assert conversation(failed=True, final_response=" ") == failed
     assert value(conversation(failed=True, final_response="Sorry, try again later.")) == 1
@@ -672,6 +684,6 @@ def test_a_turn_without_a_users_message_may_be_begun_by_an_event() -> None:
     assert measured("conversation", made, question("hi", "bye")) == whether
     assert value(measured("conversation", made, question("hi", "what?", "bye"))) == 1
     too_many = Score(0.0, None, "went on for 3 turns of 1")
-    assert measured("conversation", made, question("hi")) == too_many
+    assert measured("conversation", made, question("hi"))._replace(evidence=()) == too_many
     unrecorded = session([(None, []), (None, []), (None, [])])
-    assert measured("conversation", unrecorded, question("hi")) == too_many
+    assert measured("conversation", unrecorded, question("hi"))._replace(evidence=()) == too_many
