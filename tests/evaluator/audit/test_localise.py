@@ -1,4 +1,4 @@
-"""The evidence of a failed gate is what a mutant changed; `tests/localise.py` measures it over all material."""
+"""The evidence of a failed gate is what a mutant changed; `tests/localise.py` measures it on all material."""
 
 from __future__ import annotations
 
