@@ -7,7 +7,7 @@ be changed, moved, left out or added in it, compared with the list that is expec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.matching import maximum_matching
@@ -102,13 +102,26 @@ def reply_cause(session: Session, turn: int | None, path: str) -> Cause:
     """
     if turn is None:
         turn = session.turns[-1].turn if session.turns else 1
-    models = [call for call in session.llm_calls if call.turn == turn]
-    if models:
-        return Cause(max(models, key=lambda call: call.start_ns).span_id, path)
-    for step in reversed(session.trajectory):
-        if step.turn == turn and step.kind == "agent" and step.span_id is not None:
-            return Cause(step.span_id, path)
-    return due_in_turn(session, turn, path)
+    span = _reply_spans(session).get(turn)
+    return due_in_turn(session, turn, path) if span is None else Cause(span, path)
+
+
+_LATEST: list[tuple[Session, Mapping[int | None, str]]] = []
+
+
+def _reply_spans(session: Session) -> Mapping[int | None, str]:
+    """Return the spans of a session's replies by turn: read once for all turns of the session at hand."""
+    for latest, spans in _LATEST:
+        if latest is session:
+            return spans
+    found: dict[int | None, str] = {}
+    for step in session.trajectory:
+        if step.kind == "agent" and step.span_id is not None:
+            found[step.turn] = step.span_id
+    for call in sorted(session.llm_calls, key=lambda call: call.start_ns):
+        found[call.turn] = call.span_id
+    _LATEST[:] = [(session, found)]
+    return found
 
 
 def reply_evidence(session: Session, turn: int | None = None) -> tuple[Cause, ...]:
