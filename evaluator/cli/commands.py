@@ -213,7 +213,7 @@ COMMON = {
     "--db FILE": "the DuckDB file of the spans ($SPANGRADE_DB; spangrade.duckdb)",
     "--lake postgres:…": "the catalog of a lake, in place of a file",
     "--config FILE": "the settings ($SPANGRADE_CONFIG; the nearest spangrade.toml)",
-    "--format table|json": "how a result is printed; csv and markdown for rows",
+    "--format table|json": "how a result is printed",
     "--workers N": "processes that work, where a command has many sessions",
     "-h, --help": "what a command does, with an example",
 }
