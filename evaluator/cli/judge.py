@@ -19,6 +19,12 @@ from spangrade.evaluator.cli.options import (
 from spangrade.evaluator.cli.output import database_or_lake, print_json, show
 from spangrade.evaluator.cli.settings import with_config
 
+_Threshold = Annotated[
+    float | None,
+    typer.Option(metavar="VALUE", help="What a score needs to pass; else its run's own verdict counts."),
+]
+_All = Annotated[bool, typer.Option("--all", help="List all sessions on which they differ.")]
+
 app = typer.Typer(
     cls=WithDefault,
     help="Find out whether a judge is right.",
@@ -42,11 +48,8 @@ def judge(
     again: Annotated[
         bool, typer.Option("--again", help="Ask the judge again about the labelled sessions: did it drift?")
     ] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(metavar="VALUE", help="What a score needs to pass; else its run's own verdict counts."),
-    ] = None,
-    all: Annotated[bool, typer.Option("--all", help="List all sessions on which they differ.")] = False,  # noqa: A002
+    threshold: _Threshold = None,
+    all: _All = False,  # noqa: A002
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Compare the verdicts of a metric with people's labels, and correct its pass rate for its errors.
@@ -70,11 +73,8 @@ def agreement(
     ],
     db: Db = None,
     lake: LakeCatalog = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(metavar="VALUE", help="What a score needs to pass; else its run's own verdict counts."),
-    ] = None,
-    all: Annotated[bool, typer.Option("--all", help="List all sessions on which they differ.")] = False,  # noqa: A002
+    threshold: _Threshold = None,
+    all: _All = False,  # noqa: A002
     format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
 ) -> None:
     """Compare the verdicts of a metric with people's labels, and correct its pass rate for its errors.

@@ -18,7 +18,7 @@ from spangrade.converters.spans.registry import error_line
 from spangrade.evaluator.derive.completeness import lacks_model_calls, missing_spans
 from spangrade.evaluator.derive.context_window import context_window
 from spangrade.evaluator.derive.cost import estimated_models, own_priced_models, price, total_cost
-from spangrade.evaluator.derive.declared import declared_to, system_instruction, tool_declarations
+from spangrade.evaluator.derive.declared import declared_tools, system_instruction
 from spangrade.evaluator.derive.errors import errors
 from spangrade.evaluator.derive.evaluations import recorded_scores
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
@@ -80,6 +80,7 @@ def build_session(
     cost_usd, cost_unknown = total_cost(llm_calls)
     runs = agents_with_tokens(tree)
     messages = simulated_messages(simulated)
+    declared = declared_tools(tree)
     tags = tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.session.tags))
     origin, origin_run = origin_of(tags, messages, tested=tested)
     # A caller's span may be sampled by its trace, and the conversation in it whole.
@@ -110,8 +111,8 @@ def build_session(
         cost_unknown=cost_unknown,
         cost_estimated=estimated_models(llm_calls),
         cost_configured=own_priced_models(llm_calls),
-        tool_declarations=tool_declarations(tree),
-        declared_to=declared_to(tree),
+        tool_declarations=declared.declarations,
+        declared_to=declared.to,
         system_instruction=system_instruction(tree),
         latency=latency(tree, turns, groups[0].calls if groups else (), llm_calls, tool_interactions),
         errors=errors(tree, tool_interactions),

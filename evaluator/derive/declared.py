@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -12,39 +12,41 @@ from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.tracer.canonical_json import canonical
 
 
-def tool_declarations(tree: Tree) -> list[dict[str, Any]] | None:
-    """Return the tools that the models could call, each once, in Gemini's form; None if none is recorded.
+class Declared(NamedTuple):
+    """What is recorded of the tools that models could call; None if nothing is.
 
-    Of several declarations of one agent's tool, it is the first of those that say the most.
+    `declarations` are in Gemini's form, each once; `to` has them by name, as (agent, tool).
+    """
+
+    declarations: list[dict[str, Any]] | None
+    to: tuple[tuple[str | None, str], ...] | None
+
+
+def declared_tools(tree: Tree) -> Declared:
+    """Return the tools that the models could call.
+
+    Of several declarations of one agent's tool, it is the first of those that say the most. A tool that runs
+    on the provider's side has no name: it is named by its type, or by its keys.
     """
     declared: dict[tuple[str | None, str], dict[str, Any]] = {}
+    named: dict[tuple[str | None, str], None] = {}
     for agent, declaration in _declarations(tree):
-        tool = agent, text(declaration.get("name")) or canonical(declaration)
+        name = text(declaration.get("name"))
+        tool = agent, name or canonical(declaration)
         if len(declaration) > len(declared.get(tool, ())):
             declared[tool] = declaration
+        own = name or text(declaration.get("type"))
+        named.update(dict.fromkeys((agent, one) for one in ((own,) if own else declaration)))
     described = {
         one["name"] for one in declared.values() if isinstance(one.get("name"), str) and len(one) > 1
     }
     distinct = {canonical(one): one for one in declared.values()}
-    return [
+    declarations = [
         {"function_declarations": [one]} if "name" in one else one
         for one in distinct.values()
         if len(one) > 1 or text(one.get("name")) not in described
-    ] or None
-
-
-def declared_to(tree: Tree) -> tuple[tuple[str | None, str], ...] | None:
-    """Return the tools that each agent's models could call, as (agent, tool); None if none is recorded.
-
-    A tool that runs on the provider's side has no name: it is named by its type, or by its keys.
-    """
-    pairs = {
-        (agent, name): None
-        for agent, declaration in _declarations(tree)
-        for name in (text(declaration.get("name")) or text(declaration.get("type")),)
-        for name in ((name,) if name else declaration)
-    }
-    return tuple(pairs) or None
+    ]
+    return Declared(declarations or None, tuple(named) or None)
 
 
 def _declarations(tree: Tree) -> Iterator[tuple[str | None, dict[str, Any]]]:

@@ -6,7 +6,6 @@ The tools that a recording says its models could call are a reference that nobod
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from spangrade.converters.spans.values import objects
 from spangrade.evaluator.metrics.call_text import call_text, listed
@@ -140,7 +139,7 @@ def _calls(session: Session) -> list[_Call]:
     return [*made, *(call for call in session.requested_calls if call.tool_name not in handoffs)]
 
 
-def _violation(call: _Call, schemas: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+def _violation(call: _Call, schemas: Sequence[str]) -> tuple[str, str]:
     """Return why a call violates all schemas of its tool, else empty, and why that is not known."""
     from spangrade.evaluator.metrics.json_schema import UndecidedError, violation  # 0.1 s
 
@@ -157,13 +156,13 @@ def _violation(call: _Call, schemas: Sequence[Mapping[str, Any]]) -> tuple[str, 
     return f"{call.tool_name}({path}): {why}" if path else f"{call.tool_name}: {why}", ""
 
 
-def _schemas(session: Session) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return the JSON schemas of each declared tool's arguments."""
-    schemas: dict[str, list[Mapping[str, Any]]] = {}
+def _schemas(session: Session) -> Mapping[str, Sequence[str]]:
+    """Return the JSON schemas of each declared tool's arguments, as canonical JSON."""
+    schemas: dict[str, list[str]] = {}
     for item in objects(session.tool_declarations):
         for one in objects(item.get("function_declarations")):
             if isinstance(one.get("parameters"), dict):
-                schemas.setdefault(str(one.get("name")), []).append(one["parameters"])
+                schemas.setdefault(str(one.get("name")), []).append(canonical(one["parameters"]))
     return schemas
 
 

@@ -6,7 +6,8 @@ checked decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import Any
@@ -20,7 +21,6 @@ from referencing.exceptions import Unresolvable
 
 from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.shown import path_text
-from spangrade.tracer.canonical_json import canonical
 
 MAX_REFERENCES = 1_000  # followed for one value: a few that name each other twice would take forever
 _VALUES = frozenset({"const", "default", "enum", "example", "examples"})
@@ -35,15 +35,15 @@ class UndecidedError(Exception):
     """Raised if a schema cannot tell whether a value conforms to it; the text says why."""
 
 
-def violation(schema: Mapping[str, Any], value: Any) -> tuple[str, str] | None:
-    """Return the path at which a value does not conform to a schema, and why; None if it conforms.
+def violation(schema: str, value: Any) -> tuple[str, str] | None:
+    """Return the path at which a value does not conform to a schema in JSON, and why; None if it conforms.
 
     Raises UndecidedError for what is not a schema, for one that refers to another document, and for a pattern
     whose search takes longer than a second.
     """
     _references.set([])
     try:
-        error = best_match(_validator(canonical(schema)).iter_errors(value))
+        error = best_match(_validator(schema).iter_errors(value))
     except (SchemaError, Unresolvable, RecursionError) as reason:
         raise UndecidedError("its declared schema cannot be checked") from reason
     if error is None:
@@ -54,7 +54,7 @@ def violation(schema: Mapping[str, Any], value: Any) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=512)  # the calls of an agent's tools are checked by the same few
 def _validator(text: str) -> Any:
-    """Return the validator of a schema, which is given as canonical JSON."""
+    """Return the validator of a schema in JSON."""
     schema = _standard(orjson.loads(text))
     made = _class_for(validator_for(schema, default=Draft202012Validator))
     made.check_schema(schema)
@@ -85,7 +85,7 @@ def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[
 def _matches(pattern: str, text: str) -> bool:
     try:
         found = matches_pattern(pattern, text)
-    except Exception as error:
+    except (re.error, OverflowError) as error:
         raise UndecidedError("a pattern of its declared schema is not one of Python") from error
     if found is None:
         raise UndecidedError("a pattern of its declared schema takes longer than a second")
