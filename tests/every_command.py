@@ -66,6 +66,8 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("convert", "deepeval"): ("-i", "goldens.json", "-o", "converted.json"),
     ("convert", "evalset"): ("-i", "golden.json", "-o", "set.json"),
     ("convert", "session"): ("--output", "question.json", "conversation-1"),
+    ("rules", "mine"): (),
+    ("rules", "check"): (),
     ("judge", "it"): ("token_usage",),
     ("judge", "agreement"): ("--metric", "token_usage"),
     ("judge", "check"): ("final_response_quality",),

@@ -143,6 +143,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "origin_run",
         "simulated",
         "simulated_messages",
+        "state_spans",
         "unfinished",
         "assembly_error",
         "records",
