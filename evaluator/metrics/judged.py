@@ -176,7 +176,7 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
     if known is not None:
         return _about(known, reply_evidence(session))
     # A coroutine: only a reply that differs needs the judge's event loop.
-    return _rated(session, _expecting(question, expected.text))  # type: ignore[return-value]
+    return _rated(session, _expecting(question, expected.text), expected)  # type: ignore[return-value]
 
 
 def _expected(reply: str | ExpectedReply) -> ExpectedReply:
@@ -242,7 +242,7 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
             reply = _expected(expected)
             known = _known_match(turn.final_response, reply)
             outcome = (
-                _rated(*_until(session, question, number, reply))
+                _rated(*_until(session, question, number, reply), reply)
                 if known is None
                 else _about(known, reply_evidence(session, turn.turn))
             )
@@ -291,13 +291,14 @@ def _lowest(outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
     return lowest._replace(reason=f"turn {number}: {lowest.reason.replace(_LAST_REPLY, 'the reply')}")
 
 
-async def _rated(session: Session, question: GoldenQuestion) -> Outcome:
+async def _rated(session: Session, question: GoldenQuestion, expected: ExpectedReply) -> Outcome:
     judge = _judge()
     try:
         outcome: Outcome = await judge(session, question)
     except (JudgeUnavailable, JudgeBudgetExceeded) as error:
         over_budget = isinstance(error, JudgeBudgetExceeded)
-        return _not_compared(f"the last reply differs, and {error}")._replace(over_budget=over_budget)
+        way_on = "" if over_budget else _or_match(expected)
+        return _not_compared(f"the last reply differs, and {error}{way_on}")._replace(over_budget=over_budget)
     if isinstance(outcome, Inconclusive):
         not_compared = _not_compared(f"the last reply differs, and {outcome.reason}")
         return not_compared._replace(over_budget=outcome.over_budget)

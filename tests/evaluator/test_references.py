@@ -178,7 +178,10 @@ def test_unexpected_calls_are_counted_and_can_be_a_gate(graded: Any) -> None:
     assert graded(said, options=gate, reference_tool_interactions=[FIND]).code == 1
 
 
-BEFORE = '["FIRST", "THEN"], or {"first": "FIRST", "then": "THEN", "same": ["ARGUMENT"]}'
+BEFORE = (
+    '["FIRST", "THEN"], or {"first": "FIRST", "then": "THEN", "same": ["ARGUMENT"], '
+    '"from_result": ["ARGUMENT"]}'
+)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +197,7 @@ BEFORE = '["FIRST", "THEN"], or {"first": "FIRST", "then": "THEN", "same": ["ARG
         (
             "before",
             [{"first": "find", "than": "sell"}],
-            'unknown key "than"; the keys here are first, then, same',
+            'unknown key "than"; the keys here are first, then, same, from_result',
         ),
         ("before", [["find", "find"]], "expected two tools, found find twice"),
         ("forbidden_tools", {"tools": []}, "must not be empty"),

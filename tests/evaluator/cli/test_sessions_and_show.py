@@ -182,6 +182,7 @@ def test_the_json_of_show_has_the_grade(spangrade: Spangrade, graded: Path) -> N
         "outcome": "score",
         "reason": "failed: apply_discount",
         "evidence": ["6b37aa8c34014484"],
+        "paths": [""],
     } in shown["scores"]
     assert grade("conversation-1")["verdict"] == "passed"
 
