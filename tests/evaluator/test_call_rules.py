@@ -90,8 +90,10 @@ def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there(verdict:
             (LOOK, FAILED, OTHER),
             (
                 1,
-                "calls_over_limit: expected at most look_up 2; beyond that: "
-                'look_up{"order_id":"A1"} (failed)',  # it repeats the first
+                (  # it repeats the first
+                    "calls_over_limit: expected at most look_up 2; beyond that: "
+                    'look_up{"order_id":"A1"} (failed)'
+                ),
             ),
         ),
         (
