@@ -335,6 +335,7 @@ class Database:
             user=user,
             dry_run=dry_run,
             wait_s=WAIT_S,
+            configured=self._callbacks.configured,
             on_start=on_start,
         )
 
@@ -693,8 +694,9 @@ class Database:
 
         They are graded as by `grade` with the same arguments; of a `Selection`, `since` and `sample` count. A
         session is graded once for what it is, and again if something arrives that changes it. The scores are
-        saved in batches, each a run; where it stopped, also by a crash, the next call goes on. The judge's
-        limits are for a day (UTC). When they are reached, sessions that need it wait until the next day.
+        saved in batches, in one run per day (UTC); where it stopped, also by a crash, the next call goes on.
+        The judge's limits are for a day, too: when they are reached, sessions that need it wait until the
+        next day.
         `on_start` is called when all arguments are known to be good, `on_round` after each look that graded a
         session. See docs/watch.md.
 

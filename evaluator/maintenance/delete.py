@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from spangrade.converters.spans.session_attributes import USERS
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.derive.sync.windows import derive_in_windows
+from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
+from spangrade.evaluator.derive.sync.windows import bring_up_to_date
 from spangrade.tracer.errors import InputError, StoreLockedError
 from spangrade.tracer.quantities import parsed_time
 from spangrade.tracer.store import Store
@@ -56,6 +57,7 @@ def delete(
     user: str | None = None,
     dry_run: bool = False,
     wait_s: float = 0.0,
+    configured: Configured = NOT_CONFIGURED,
     on_start: Callable[[Deleted], None] = lambda counted: None,  # noqa: ARG005
 ) -> Deleted:
     """Delete the sessions of some ids, those that ended before a time, and those of a user; shrink the file.
@@ -85,7 +87,7 @@ def delete(
 
     with opened():  # a file that is refused is refused once, and not as one that cannot be derived
         pass
-    derived = _derive(db, lambda: derive_in_windows(opened, spool=True))
+    derived = _derive(db, lambda: bring_up_to_date(opened, configured))
     if sessions or user is not None:
         _wait_for_spool(db)
     with opened() as store:

@@ -9,15 +9,16 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from spangrade.evaluator.derive import stale
-from spangrade.evaluator.derive.sync.windows import derive_in_windows
+from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
+from spangrade.evaluator.derive.sync.up_to_date import DatabaseFile
+from spangrade.evaluator.derive.sync.windows import bring_up_to_date, is_behind
 from spangrade.evaluator.lake.reading import LakeReader
-from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError
+from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.spool import drain, waiting
 from spangrade.tracer.store.stored import Stored
 
 WAIT_S = 5.0  # for another process, which has the database open for a second at most
+_DERIVING = "New spans are being derived: reload the page to see them."
 
 _log = logging.getLogger("spangrade")
 
@@ -91,13 +92,16 @@ class ViewedDatabase:
     """A database that pages read while other processes write.
 
     It is open only while a page is made, one page at a time, and read-only then. New spans are derived in
-    another thread, in short windows; `notice` says so, or why they cannot be derived.
+    another thread, in short windows; `notice` says so, or why they cannot be derived. The settings
+    `configured` are applied once, at the start: later ones of another process are not undone.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, configured: Configured = NOT_CONFIGURED) -> None:
         self.path = path
+        self._configured = configured  # until it is applied
         self.name = path.name
         self.notice = ""
+        self._was_locked = False  # what the notice says
         self._one_at_a_time = threading.Lock()  # a process can open a file once
         self._stopping = threading.Event()
         self._deriving: threading.Thread | None = None
@@ -111,9 +115,8 @@ class ViewedDatabase:
         """
         with self._one_at_a_time:
             with Store.open(self.path, read_only=True, wait_s=WAIT_S, stop=self._stopping) as store:
-                behind = stale(store) or waiting(self.path)
-                if not behind:  # whoever derived the new spans: what the notice was about is gone
-                    self.notice = ""
+                behind = is_behind(store, self._configured)
+                self._drop_notice(behind)
                 yield store
             if behind:
                 self._derive_in_background()
@@ -130,20 +133,18 @@ class ViewedDatabase:
         If it cannot be written, what was derived before is shown. Raises StoreError if there is nothing to
         show.
         """
+        shown = False
         try:
-            with Store.open(self.path, read_only=True, wait_s=WAIT_S) as store:
-                if not (stale(store) or waiting(self.path)):
+            with DatabaseFile(self.path).reading(wait_s=WAIT_S, derived=False) as store:
+                if not is_behind(store, self._configured):
                     return
                 shown = _has_sessions(store)
-        except OldSchemaError:
-            shown = False
-        on_progress("deriving sessions")
-        try:
+            on_progress("deriving sessions")
             self._derive()
         except StoreError as error:
             if not shown:
                 raise
-            self.notice = f"New spans are not derived: {error}"
+            self._note(error)
 
     def stop(self) -> None:
         """Stop deriving, and wait for the end of the window."""
@@ -158,21 +159,32 @@ class ViewedDatabase:
         self._deriving.start()
 
     def _derive_and_note(self) -> None:
-        self.notice = "New spans are being derived: reload the page to see them."
+        self.notice = _DERIVING
         try:
             self._derive()
         except _StoppedError:
             return
         except SpangradeError as error:
-            self.notice = f"New spans are not derived: {error}"
+            self._note(error)
             _log.warning("%s", self.notice)
         else:
             self.notice = ""
 
     def _derive(self) -> None:
-        with self._window() as store:
-            drain(store)
-        derive_in_windows(self._window)
+        bring_up_to_date(self._window, self._configured)
+        self._configured = NOT_CONFIGURED
+
+    def _note(self, error: SpangradeError) -> None:
+        self.notice = f"New spans are not derived: {error}"
+        self._was_locked = isinstance(error, StoreLockedError)
+
+    def _drop_notice(self, behind: bool) -> None:
+        """Drop a notice whose cause is gone: whoever derived the new spans, or closed the database."""
+        if not behind:
+            self.notice = ""
+        elif self._was_locked:  # it is open now
+            self.notice = _DERIVING
+        self._was_locked = False
 
     @contextmanager
     def _window(self) -> Iterator[Store]:
@@ -184,7 +196,10 @@ class ViewedDatabase:
 
 def viewed(stored: Stored) -> Viewed:
     """Return what the pages of a database are made of."""
-    return ViewedLake(stored) if isinstance(stored, LakeReader) else ViewedDatabase(stored.path)
+    if isinstance(stored, LakeReader):
+        return ViewedLake(stored)
+    configured = stored.callbacks.configured if isinstance(stored, DatabaseFile) else NOT_CONFIGURED
+    return ViewedDatabase(stored.path, configured)
 
 
 def _has_sessions(store: Store) -> bool:

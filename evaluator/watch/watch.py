@@ -13,16 +13,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import duckdb
 
-from spangrade.evaluator.derive import load_sessions, stale
+from spangrade.evaluator.derive import load_sessions
+from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
-from spangrade.evaluator.derive.sync.windows import derive_in_windows
+from spangrade.evaluator.derive.sync.windows import bring_up_to_date, is_behind
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
@@ -42,7 +42,7 @@ from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.totals import read_totals
 from spangrade.evaluator.watch.webhook import Webhook, secret_from_environment
-from spangrade.tracer.errors import OldSchemaError, SpangradeError, StoreError, StoreLockedError
+from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.quantities import seconds_of
 from spangrade.tracer.span import Problem
@@ -87,7 +87,8 @@ class Watch:
     """Grades the sessions of a database as they become idle, each once for its content.
 
     `clock` returns the time in nanoseconds since the epoch, `steady` that of a clock that nobody sets.
-    `on_problem` is called with what is odd about a dataset's rows.
+    `on_problem` is called with what is odd about a dataset's rows. The settings `configured` are applied
+    once, at the first look: later ones of another process are not undone.
     """
 
     def __init__(
@@ -101,8 +102,10 @@ class Watch:
         clock: Callable[[], int] = time.time_ns,
         steady: Callable[[], int] = time.monotonic_ns,
         on_problem: Callable[[Problem], None] = lambda _: None,
+        configured: Configured = NOT_CONFIGURED,
     ) -> None:
         self._db = db
+        self._configured = configured  # until it is applied
         self._prepared = prepared
         self._every_s = seconds_of(options.every_s)
         self._webhook = webhook
@@ -193,15 +196,15 @@ class Watch:
         if not db.exists() and not waiting(db):
             raise StoreError(f"{db}: no such database: start `spangrade collect`, or import spans first")
         try:
-            with Store.open(db, read_only=True, wait_s=RUN_WAIT_S) as store:
-                if not (stale(store) or waiting(db)) and self._progress.is_current(store, self._now()):
+            with DatabaseFile(db).reading(wait_s=RUN_WAIT_S, derived=False) as store:
+                behind = is_behind(store, self._configured)
+                if not behind and self._progress.is_current(store, self._now()):
                     return
-        except OldSchemaError:
-            pass
         except StoreError:  # nothing but a spool is there yet
             if db.exists():
                 raise
-        derive_in_windows(partial(Store.open, db, wait_s=RUN_WAIT_S), spool=True)
+        bring_up_to_date(self._open, self._configured)
+        self._configured = NOT_CONFIGURED
         with self._open() as store:
             self._create_tables(store)
             self._progress.look(store, self._now())
@@ -391,6 +394,7 @@ def watch(
         webhook=None if options.webhook is None else Webhook(options.webhook, secret_from_environment()),
         telemetry=Telemetry() if options.otlp else None,
         on_problem=callbacks.on_problem,
+        configured=callbacks.configured,
     )
     on_start()
     try:

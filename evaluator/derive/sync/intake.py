@@ -35,7 +35,7 @@ from spangrade.evaluator.derive.sync.parts import (
     read_parts_at_once,
 )
 from spangrade.evaluator.derive.sync.update import count_sessions, newest, stale, start, steps
-from spangrade.evaluator.derive.sync.windows import WINDOW_S, OpenStore, derive_in_windows
+from spangrade.evaluator.derive.sync.windows import WINDOW_S, OpenStore, bring_up_to_date
 from spangrade.evaluator.derive.sync.workers import (
     InOrder,
     default_workers,
@@ -225,8 +225,12 @@ def import_batches(
             contents = _store_batches(open_store, intake, batches, before, callbacks)
         if contents is not None:  # of a small import
             return contents
-        derive_in_windows(
-            open_store, intake.in_order, observations=intake.observations, on_share=callbacks.on_share
+        bring_up_to_date(
+            open_store,
+            in_order=intake.in_order,
+            observations=intake.observations,
+            spool=False,
+            on_share=callbacks.on_share,
         )
     with open_store() as store:
         return _contents(store, before)

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from spangrade.evaluator.derive.settings import apply, differs
+from spangrade.evaluator.derive.settings import apply
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.update import forget, new_spans, stale
-from spangrade.evaluator.derive.sync.windows import derive_in_windows
+from spangrade.evaluator.derive.sync.update import forget, new_spans
+from spangrade.evaluator.derive.sync.windows import bring_up_to_date, is_behind
 from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
 from spangrade.tracer.errors import OldSchemaError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.spool import drain, waiting
+from spangrade.tracer.store.spool import drain
 
 # How long to wait for another process to close the database. A receiver or an agent has it open for a second
 # at most, and closes it for a second then.
@@ -56,21 +56,17 @@ class DatabaseFile(NamedTuple):
 def up_to_date(
     db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT_S, confined: bool = False
 ) -> Iterator[Store]:
-    """Open a database for reading, once what waits in its spool is loaded and new spans are derived.
+    """Open a database for reading, once it is up to date: settings, what waits in its spool, new spans.
 
     That is done in short windows. With `confined` it is open for a query of someone else. Raises
     StoreLockedError if another process has it open for longer than `wait_s`.
     """
     with _open_to_read(db, confined, wait_s) as store:
-        configure = differs(store, callbacks.configured)
-        if not (configure or stale(store) or waiting(db)):
+        if not is_behind(store, callbacks.configured):
             yield store
             return
     callbacks.on_progress("deriving sessions")
-    if configure:
-        with Store.open(db, wait_s=wait_s) as store:
-            apply(store, callbacks.configured)
-    derive_in_windows(partial(Store.open, db, wait_s=wait_s), spool=True)
+    bring_up_to_date(partial(Store.open, db, wait_s=wait_s), callbacks.configured)
     with Store.open(db, read_only=True, confined=confined, wait_s=wait_s) as store:
         yield store
 
@@ -89,7 +85,7 @@ def derive(db: Path, *, again: bool = False, workers: int | None = 1, callbacks:
         workers = workers or default_workers(new_spans(store))
     with workers_in_order(workers) as in_order:
         opened = partial(Store.open, db, wait_s=RUN_WAIT_S)
-        return derive_in_windows(opened, in_order, on_share=callbacks.on_share)
+        return bring_up_to_date(opened, in_order=in_order, on_share=callbacks.on_share)
 
 
 def _open_to_read(db: Path, confined: bool, wait_s: float) -> Store:

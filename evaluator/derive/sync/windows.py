@@ -1,4 +1,4 @@
-"""Deriving in short windows, between which others can open the database."""
+"""Bringing a database up to date in short windows, between which others can open it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, differs
 from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.update import records_left, stale, steps
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.spool import drain
+from spangrade.tracer.store.spool import drain, waiting
 
 # How long the database is open at a time, and closed then: a process that waits for it tries every 0.05 s.
 WINDOW_S = 2.0
@@ -19,19 +20,24 @@ PAUSE_S = 0.1
 OpenStore = Callable[[], AbstractContextManager[Store]]
 
 
-def derive_in_windows(
+def is_behind(store: Store, configured: Configured = NOT_CONFIGURED) -> bool:
+    """Return whether `bring_up_to_date` has something to do."""
+    return differs(store, configured) or stale(store) or bool(waiting(store.path))
+
+
+def bring_up_to_date(
     open_store: OpenStore,
+    configured: Configured = NOT_CONFIGURED,
     in_order: InOrder = map,
     *,
     observations: Observations | None = None,
-    spool: bool = False,
+    spool: bool = True,
     on_share: Callable[[float], None] | None = None,
 ) -> int:
-    """Derive the sessions that are out of date; return how many. For `in_order` and `observations` see
-    `steps`.
+    """Apply the settings, load the spool, and derive the sessions that are out of date; return how many.
 
-    With `spool`, what waits in the spool of the database is loaded first. `on_share` is called with the share
-    that is done, from 0 to 1, after each window.
+    For `in_order` and `observations` see `steps`. Without `spool` what waits there is not loaded. `on_share`
+    is called with the share that is done, from 0 to 1, after each window.
     """
     most_left, share = 1, 0.0
     derived: set[str] = set()
@@ -40,6 +46,8 @@ def derive_in_windows(
         while True:
             until_s = time.monotonic() + WINDOW_S
             with open_store() as store:
+                apply(store, configured)
+                configured = NOT_CONFIGURED
                 if spool:
                     loaded = drain(store, until_s=until_s)
                     spool = any(loaded) and time.monotonic() >= until_s  # there may be more

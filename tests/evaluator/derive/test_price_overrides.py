@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from builders import built_session, reading
 from paths import SAMPLE
+from serving import serving
 
 import spangrade as public
-from spangrade.evaluator.derive.price_overrides import OwnPrice
+from spangrade.evaluator.derive import update
+from spangrade.evaluator.derive.price_overrides import OwnPrice, own_prices
 from spangrade.evaluator.derive.settings import Configured, apply, differs
+from spangrade.evaluator.view.database import ViewedDatabase, viewed
+from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.store import Store
 
 ACME = OwnPrice("acme-*", 2.0, 10.0, 0.5, 3.0)
@@ -65,6 +69,48 @@ def test_a_change_of_the_settings_derives_again_and_the_run_names_the_models(
         *[["gemini-2.5-flash"]] * 3,
         None,
     ]
+
+
+@pytest.mark.parametrize("door", ["list", "page", "watch", "delete"])
+def test_whoever_reads_sessions_applies_changed_settings_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    db, file = tmp_path / "s.duckdb", tmp_path / "spangrade.toml"
+    monkeypatch.setenv("SPANGRADE_CONFIG", str(file))
+
+    def cost() -> float:
+        total = public.open(db, settings=None).sql("SELECT sum(cost_usd) AS usd FROM sessions").rows()
+        return float(total[0]["usd"])
+
+    file.write_text(_prices(1))
+    public.open(db).import_files(SAMPLE / "spans.otlp.jsonl")
+    before = cost()
+    file.write_text(_prices(2))
+    opened = public.open(db)
+    if door == "list":
+        opened.list_sessions()
+    elif door == "page":
+        with serving(viewed(opened.stored)) as served:
+            assert served.get("/").status == 200
+    elif door == "watch":
+        opened.watch(gates="tool_success_rate>=0.5", options=WatchOptions(once=True))
+    else:
+        opened.delete(before="1999-01-01")
+    assert cost() == pytest.approx(2 * before)
+
+
+def test_a_page_does_not_undo_settings_that_came_after_its_start(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    public.open(db, settings=None).import_files(SAMPLE / "spans.otlp.jsonl")
+    cheap, dear = (OwnPrice("gemini-*", usd, usd, usd, usd) for usd in (1.0, 2.0))
+    with serving(ViewedDatabase(db, Configured(prices=(cheap,)))) as served:
+        with Store.open(db) as store:
+            assert own_prices(store) == (cheap,)
+            apply(store, Configured(prices=(dear,)))
+            update(store)
+        assert served.get("/").status == 200
+        with Store.open(db) as store:
+            assert own_prices(store) == (dear,)
 
 
 def test_a_database_has_other_settings_if_its_prices_are_others(tmp_path: Path) -> None:

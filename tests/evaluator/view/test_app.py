@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -173,6 +174,41 @@ def test_new_spans_are_derived_after_the_page_that_saw_them(tmp_path: Path) -> N
         assert store.query("SELECT count(*) FROM sessions") == [(5,)]
     assert database.notice == ""
     database.stop()
+
+
+def test_a_notice_of_a_process_that_held_the_database_goes_with_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spangrade.evaluator.view.database.WAIT_S", 0.1)
+    db = record(tmp_path, "first")
+    database = ViewedDatabase(db)
+    with Store.open(db) as store:
+        for line in (SAMPLE / "spans.otlp.jsonl").read_text().splitlines():
+            store.add(read_otlp(json.loads(line)))
+    with another_process_reading(db):  # readers may share the file, who derives needs it alone
+        database.prepare(lambda _: None)
+        assert database.notice.startswith("New spans are not derived: ")
+        assert "another process" in database.notice
+    with database.reading():
+        assert database.notice == "New spans are being derived: reload the page to see them."
+    database._deriving.join()
+    database.stop()
+    assert (database.notice, len(spangrade_api.open(db))) == ("", 5)
+
+
+@contextmanager
+def another_process_reading(db: Path) -> Iterator[None]:
+    holding = (
+        "import sys, duckdb; c = duckdb.connect(sys.argv[1], read_only=True); "
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holding, db], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield
+        process.communicate("\n")
 
 
 def test_a_database_that_another_process_holds_is_503(
