@@ -85,6 +85,11 @@ def read_written(path: Path, fields: Callable[[], Mapping[str, Any]]) -> Written
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
+    return parse_golden(path, text, fields)
+
+
+def parse_golden(path: Path, text: str, fields: Callable[[], Mapping[str, Any]]) -> Written:
+    """Return the content of a golden file by its text, as `read_written` does."""
     if text.lstrip()[:1] in ("{", "["):
         return _json(path, text)
     if is_golden_csv(text):
@@ -106,11 +111,11 @@ def is_golden_csv(text: str) -> bool:
 def _header(text: str) -> list[str]:
     """Return the names of a CSV's columns; none if the first line is something else."""
     line = text.lstrip("\ufeff\r\n").partition("\n")[0]
-    cells = [cell.strip() for cell in next(csv.reader([line], delimiter=_delimiter(text)), ())]
+    cells = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter_of(text)), ())]
     return cells if cells and all(_NAME.fullmatch(cell) for cell in cells) else []
 
 
-def _delimiter(text: str) -> str:
+def delimiter_of(text: str) -> str:
     """Return what separates the cells of a CSV: what the first line has most of."""
     return max(",;\t", key=text.lstrip("\ufeff\r\n").partition("\n")[0].count)
 
@@ -144,7 +149,7 @@ def _is_object(line: str) -> bool:
 
 def _csv(path: Path, text: str, fields: Mapping[str, Any]) -> Written:
     csv.field_size_limit(2**31 - 1)
-    reader = csv.DictReader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=_delimiter(text))
+    reader = csv.DictReader(io.StringIO(text.lstrip("\r\n"), newline=""), delimiter=delimiter_of(text))
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     form = Form("CSV", _CSV, lambda index: f"row {index + 1}")
     doubled = [name for name in reader.fieldnames if reader.fieldnames.count(name) > 1]

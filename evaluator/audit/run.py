@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.converters.datasets.files import write_text
-from spangrade.converters.datasets.golden import golden_of
-from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
+from spangrade.converters.datasets.golden_edits import Edit
+from spangrade.converters.datasets.golden_file import golden_file
 from spangrade.evaluator.audit.audit import Audited, Tried, audited_sessions, tried
 from spangrade.evaluator.audit.drills import missing_drills
 from spangrade.evaluator.audit.mutant import load_kinds
@@ -35,7 +36,6 @@ from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
-from spangrade.tracer.json_text import parse_exact
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 
@@ -58,11 +58,12 @@ def run_audit(
     mutators = load_kinds(mutants.kinds)
     prepared = prepare(spec, db, callbacks, recordings)
     dataset = Path(prepared.dataset)
-    text = None if prepared.spec.path is None else _golden_text(dataset)
-    if write and text is None:
-        raise FieldError(
-            "write", f"{dataset} is not JSON with a list of golden questions: no other format is changed"
-        )
+    golden = None
+    if prepared.spec.path is not None:
+        with suppress(InputError):  # a file of another tool, of which not every record is read
+            golden = golden_file(dataset)
+    if write and golden is None:
+        raise FieldError("write", f"{dataset} is not a golden file: no other file is changed")
     judge = None if spec.judge.model is None else prepared.judge()
     reader, _ = sessions_to_grade(prepared, db, callbacks)
     plan = replace(prepared.plan, reported=())
@@ -83,8 +84,9 @@ def run_audit(
         made = with_harmless(made, reading)
         proposed = proposals(made, chosen, plan, mutants.least_sessions)
         proposed = proposed._replace(after=tuple(with_harmless(proposed.after, reading)))
-    changed = None if text is None else _with_edits(text, proposed.edits, str(dataset))
-    if write and changed is not None and changed != text:
+    text = "" if golden is None else golden.text
+    changed = "" if golden is None else golden.with_edits(_edits(proposed.edits))
+    if write and changed != text:
         write_text(dataset, changed)
     return Audit(
         str(dataset),
@@ -94,7 +96,7 @@ def run_audit(
         dict(sorted(left_out.items())),
         tuple(made),
         proposed,
-        "" if text is None or changed is None else "".join(_diff(text, changed, str(dataset))),
+        "".join(_diff(text, changed, str(dataset))),
         write,
         None if judge is None else JudgeUsage(judge.name, judge.spent),
         missing_drills((one.session for one in chosen), prepared.golden.questions.golden_questions),
@@ -176,37 +178,13 @@ def _in_slices(
     return [one for one, _ in pairs], [each for _, made in pairs for each in made], left_out, ends
 
 
-def _golden_text(path: Path) -> str | None:
-    """Return the text of a golden file of JSON, an object or a list; None if it is in another format."""
-    try:
-        raw = path.read_bytes()
-        document = parse_exact(raw)
-    except ValueError:
-        return None
-    is_golden = isinstance(document, dict) and "golden_questions" in document
-    is_list = isinstance(document, list) and all(isinstance(one, dict) and "id" in one for one in document)
-    return raw.decode("utf-8") if is_golden or is_list else None
-
-
-def _with_edits(text: str, proposed: Sequence[Proposal], where: str) -> str:
-    """Return the text of a golden file with the proposed edits.
-
-    Raises InputError if the file has a layout in which the edits mean something else.
-    """
+def _edits(proposed: Sequence[Proposal]) -> dict[str, list[Edit]]:
+    """Return what is proposed, by the ids of the questions."""
     edits: dict[str, list[Edit]] = {}
     for proposal in proposed:
         for question_id in proposal.question_ids:
             edits.setdefault(question_id, []).append(proposal.edit)
-    changed = edited_text(text, edits, where)
-    expected = parse_exact(text)
-    questions = expected if isinstance(expected, list) else expected["golden_questions"]
-    for index, question in enumerate(questions):
-        for edit in edits.get(question["id"], ()):
-            questions[index] = edited(questions[index], edit)
-    golden_of(expected, where)
-    if parse_exact(changed) != expected:
-        raise InputError(f"{where}: its layout cannot be edited; format it as usual JSON first")
-    return changed
+    return edits
 
 
 def _diff(old: str, new: str, path: str) -> Iterator[str]:

@@ -116,6 +116,8 @@ def label(
     if session is None or verdict is None or by is None:
         missing = "SESSION" if session is None else "pass or fail" if verdict is None else "--by USER"
         raise typer.BadParameter(f"expected {missing}, or --from CSV")
+    if turn is not None:
+        raise typer.BadParameter("a verdict is that of a session: expected NAME=VALUE", param_hint="--turn")
     with database_or_lake(db, lake) as opened:
         saved = opened.label(session, verdict.value, by=by, metric=metric, note=note, span_id=span)
     console().print(f"{saved.session_id}: {saved.name} {saved.label}", markup=False)

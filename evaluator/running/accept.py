@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.files import write_text
-from spangrade.converters.datasets.golden import golden_of
-from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
+from spangrade.converters.datasets.golden_edits import Edit
+from spangrade.converters.datasets.golden_file import golden_file
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact
 
 _TAKEN = (
     "reference_tool_interactions",
@@ -46,13 +44,10 @@ def accept(golden: Path, run: Run, sessions: Iterable[Session]) -> Accepted:
     Of each failed question only the references change whose gates failed. What a session cannot show, such as
     a goal or a limit, is left to its author and named. Raises InputError for a file that cannot be edited.
     """
-    text = golden.read_text(encoding="utf-8")
-    document = parse_exact(text)
-    in_list = isinstance(document, dict) and "golden_questions" in document
-    questions = document["golden_questions"] if in_list else [document]
-    if not all(isinstance(one, dict) and "id" in one for one in questions):
-        raise InputError(f"{golden}: only a golden file of JSON is written; it is left unchanged")
-    by_id = {one["id"]: one for one in questions}
+    file = golden_file(golden)
+    if file is None:
+        raise InputError(f"{golden}: only a golden file is written; it is left unchanged")
+    by_id = {one["id"]: one for one in file.questions}
     by_session = {one.session_id: one for one in sessions}
     edits: dict[str, list[Edit]] = {}
     left: list[str] = []
@@ -68,15 +63,9 @@ def accept(golden: Path, run: Run, sessions: Iterable[Session]) -> Accepted:
             else:
                 path = (key,) if key in question else ("reference_data", key)
                 edits.setdefault(one.question_id, []).append(Edit(path, value))
-    if in_list:
-        changed = edited_text(text, edits, str(golden)) if edits else text
-    else:
-        for edit in edits.get(document["id"], ()):
-            document = edited(document, edit)
-        changed = f"{json.dumps(document, ensure_ascii=False, indent=2)}\n" if edits else text
-    golden_of(parse_exact(changed), str(golden))
+    changed = file.with_edits(edits)
     diff = difflib.unified_diff(
-        text.splitlines(), changed.splitlines(), str(golden), str(golden), lineterm=""
+        file.text.splitlines(), changed.splitlines(), str(golden), str(golden), lineterm=""
     )
     return Accepted(golden, changed, tuple(diff), tuple(left))
 

@@ -268,10 +268,7 @@ def test_what_cannot_be_audited_is_one_line(folder: Path, spangrade: Spangrade) 
     code, (error,) = refusal(spangrade("audit", "cases.evalset.json", "--write"))
     assert (code, error) == (
         2,
-        (
-            "spangrade: --write: cases.evalset.json is not JSON with a list of golden questions: "
-            "no other format is changed"
-        ),
+        ("spangrade: --write: cases.evalset.json is not a golden file: no other file is changed"),
     )
 
 
