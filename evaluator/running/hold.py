@@ -27,6 +27,7 @@ from spangrade.evaluator.running.recorded import COMPLETE, INTERRUPTED, Recorder
 from spangrade.evaluator.running.users import FixedUser, SimulatedUser, User
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.testing.agents import Answer, Reply, converse
+from spangrade.evaluator.testing.agents.own_spans import Framework, not_recorded
 from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent, UnreachableError
 from spangrade.evaluator.testing.capture import LateSpans, take_turn
 from spangrade.evaluator.testing.exchange import Exchange, observed
@@ -114,6 +115,7 @@ class Conversations:
         self._clock = Clock()
         self._late = LateSpans()
         self._last_reply_s = time.monotonic()
+        self.model_calls = 0  # that spans record
         self.awaits_spans = False  # whether an agent in another process left the calls of a turn to its spans
         self._costs = [spent_before_usd]
         self._is_reached = False  # whether the agent has answered, with whatever
@@ -124,6 +126,12 @@ class Conversations:
     def spent_usd(self) -> float:
         """The price of the model calls so far, as far as it is known."""
         return fsum(self._costs)
+
+    @property
+    def unrecorded(self) -> Framework | None:
+        """A framework whose spans are not recorded, if no model call of an agent in this process is."""
+        is_here = self._is_reached and not isinstance(self._agent, HttpAgent | ChatAgent)
+        return not_recorded() if is_here and not self.model_calls else None
 
     async def hold(self, tasks: Iterable[Task]) -> None:
         """Hold a conversation for each task, in their order; if this is cancelled, all end."""
@@ -199,6 +207,7 @@ class Conversations:
             finally:
                 spans += of_turn
                 self._recorder.add(of_turn)
+            self.model_calls += exchange.model_calls
             costs.append(exchange.cost_usd)
             self._costs.append(exchange.cost_usd or 0.0)
             if isinstance(self._agent, HttpAgent | ChatAgent) and exchange.error is None:

@@ -253,6 +253,10 @@ def _hold(
     elif options.max_cost is not None and progress.unpriced:
         text = f"the cost of {counted(progress.unpriced, 'session')} is not known, and was not counted"
         callbacks.on_problem(Problem("max_cost", text, dropped=False))
+    if (framework := conversations.unrecorded) is not None:
+        text = "no model call has a span, so that tokens and cost are unknown; to record them"
+        text = f"{text}: {framework.lines}"
+        callbacks.on_problem(Problem(framework.name, text, dropped=False))
     return seen_sessions(recorder.seen, dialects)
 
 

@@ -45,8 +45,8 @@ class Exchange(NamedTuple):
     `text` is the reply, None if there was none, and `error` what the agent raised. `calls` are the tools that
     it called, in order; None if not known, and `calls_unknown` says why. `recorded` says whether spans
     contain them, so that the stored session has them; `agents` are named by the spans. `cost_usd` is the
-    price of the model calls in them, None if one's is unknown. `events` are what the agent yielded beside its
-    text and calls, each with the number of calls before it. `start_ns` and `end_ns` are when it began and
+    price of the `model_calls` in them, None if one's is unknown. `events` are what the agent yielded beside
+    its text and calls, each with the number of calls before it. `start_ns` and `end_ns` are when it began and
     ended, 0 where nobody was asked.
     """
 
@@ -55,6 +55,7 @@ class Exchange(NamedTuple):
     recorded: bool = False
     agents: tuple[str, ...] = ()
     cost_usd: float | None = None
+    model_calls: int = 0
     events: tuple[tuple[int, TurnEvent], ...] = ()
     sent: str = ""
     error: BaseException | None = None
@@ -111,6 +112,7 @@ def observed(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = (
         recorded=bool(calls_from_spans),
         agents=session.agents or (),
         cost_usd=session.cost_usd,
+        model_calls=len(session.llm_calls),
         events=reply.events,
         calls_unknown=_why_unknown(reply) if calls is None else None,
     )

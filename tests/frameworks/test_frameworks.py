@@ -335,3 +335,28 @@ async def test_adks_handoff_to_another_agent_is_no_tool_call_unless_it_is_expect
     transfer = ToolCall("transfer_to_agent", {"agent_name": "back"})
     for calls in ([], [transfer]):
         await ConversationRunner(runner(), [UserTurn("Hello"), AgentTurn("Back here.", calls)]).run()
+
+
+async def test_a_framework_with_spans_of_its_own_records_them_also_inside_a_function(tmp_path, monkeypatch):
+    made = pydantic_ai_agent([], instrument=None)
+    monkeypatch.setattr(type(made), "_instrument_default", False)
+
+    async def answer(text):
+        return (await made.run(text)).output
+
+    question = {
+        "id": "q1",
+        "user_inputs": [HELD[0].text],
+        "agents_evaluated": ["weather"],
+        "reference_data": {
+            "reference_tool_interactions": [
+                {"tool_name": call.name, "input_arguments": call.arguments} for call in HELD[1].tool_calls
+            ]
+        },
+    }
+    golden = tmp_path / "golden.json"
+    golden.write_text(json.dumps({"golden_questions": [question]}))
+    db = spangrade.Database(tmp_path / "s.duckdb")
+    assert db.run(answer, golden).exit_code == spangrade.ExitCode.PASSED
+    [session] = db.sessions()
+    assert (session.agents, len(session.llm_calls)) == (("weather",), 2)

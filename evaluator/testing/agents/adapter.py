@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.testing.agents.own_spans import record_own_spans
 from spangrade.evaluator.turn import ToolCall, Turn, TurnEvent
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.plugins import load_plugins
@@ -43,11 +44,12 @@ Adapter = Callable[[Any, str], Answer | None]
 
 
 def converse(agent: object, conversation_id: str) -> Answer:
-    """Open a conversation with an agent.
+    """Open a conversation with an agent, whose framework records its own spans from now on if it has any.
 
     Raises:
         InputError: no adapter supports this kind of agent.
     """
+    record_own_spans()
     for adapter in _adapters().values():
         answer = adapter(agent, conversation_id)
         if answer is not None:

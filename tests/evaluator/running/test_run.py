@@ -15,10 +15,11 @@ from collections import Counter
 import pytest
 from command_line import run as spangrade
 from command_line import spangrade as run_spangrade
-from paths import SAMPLE
+from paths import ROOT, SAMPLE
 
 import spangrade as sg
 from spangrade import GradeSpec, InputError, RunOptions
+from spangrade.evaluator.testing.agents.own_spans import FRAMEWORKS
 from spangrade.evaluator.turn import AgentTurn, ToolCall
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
@@ -449,3 +450,38 @@ def test_without_settings_the_agent_and_the_dataset_are_asked_for(shop):
     assert "expected DATASET, here or in the table `run` of the settings" in " ".join(done.err)
     with sg.open("db.duckdb") as db, pytest.raises(InputError, match="dataset: expected golden questions"):
         db.run("shop_agent.py:answer")
+
+
+@pytest.mark.parametrize(
+    ("package", "says"),
+    [
+        (
+            "crewai",
+            "pip install openinference-instrumentation-crewai, then from openinference.instrumentation",
+        ),
+        ("own_framework", None),
+    ],
+)
+def test_a_run_names_the_package_that_records_the_spans_of_the_agents_framework(
+    package, says, tmp_path, monkeypatch
+):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "agent.py").write_text("")
+    (tmp_path / "agent_of_it.py").write_text(f"import {package}.agent\ndef answer(text): return 'Yes.'\n")
+    golden(tmp_path, [{"id": "q1", "user_inputs": ["Any soil?"]}])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    done = spangrade("run", "agent_of_it.py:answer", "golden.json")
+    for name in (package, f"{package}.agent", "agent_of_it"):
+        sys.modules.pop(name, None)
+    said = [line for line in done.err if "no model call has a span" in line]
+    assert [says in line for line in said] == ([True] if says else [])
+
+
+def test_the_lines_that_a_run_names_are_those_of_the_guide():
+    guide = (ROOT / "docs" / "dialects.md").read_text(encoding="utf-8")
+    for framework in FRAMEWORKS:
+        lines = framework.lines.partition(", then ")[2] or framework.lines
+        assert [
+            part for part in lines.split("; ") if part not in guide and "Haystack" not in framework.name
+        ] == []
