@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from spangrade.converters.datasets.yaml_text import parse_yaml
 from spangrade.tracer.canonical_json import json_value
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, type_name
 from spangrade.tracer.json_text import parse_written, refusal
 
 _CONFIG = ConfigDict(extra="forbid")
@@ -57,7 +57,7 @@ def event_of(value: object) -> object:
     if value is None or isinstance(value, TurnEvent | dict):
         return value
     fields = json_value(value)
-    return TurnEvent(type(value).__name__, fields if isinstance(fields, dict) else None)
+    return TurnEvent(type_name(value), fields if isinstance(fields, dict) else None)
 
 
 @dataclass(frozen=True, config=_CONFIG)

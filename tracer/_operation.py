@@ -25,7 +25,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer._content import content_captured
 from spangrade.tracer._wrap import wrapped
 from spangrade.tracer.canonical_json import dumps, json_value, plain_text
-from spangrade.tracer.errors import text_of
+from spangrade.tracer.errors import text_of, type_name
 from spangrade.tracer.faults import Faults
 
 _log = logging.getLogger("spangrade")
@@ -76,7 +76,7 @@ def _report(method: str, error: Exception, span: trace.Span) -> None:
     if len(_logged_s) >= _MAX_PLACES:
         _logged_s.clear()
     _logged_s[place] = now_s
-    reason = f"{type(error).__name__}: {' '.join(plain_text(error).split()):.300}"
+    reason = f"{type_name(error)}: {' '.join(plain_text(error).split()):.300}"
     _log.warning(
         "%s: %s could not be recorded: %s", place, method, reason, exc_info=_log.isEnabledFor(logging.DEBUG)
     )
@@ -160,6 +160,7 @@ def session_attributes(session: CurrentSession, *, root: bool) -> dict[str, str 
 
 
 # Of asyncio and of trio: by name, so that neither is imported.
+_QUALIFIED_NAME = type.__dict__["__qualname__"]  # whatever the metaclass says
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled"})
 
 
@@ -251,7 +252,7 @@ class Operation:
         try:
             if isinstance(error, Exception):
                 self.failed(error)
-            elif error is not None and type(error).__name__ in _CANCELLATIONS:
+            elif error is not None and type_name(error) in _CANCELLATIONS:
                 self.span.record_exception(error)
         finally:
             self.span.end(self.end_ns)
@@ -313,5 +314,5 @@ def current(kind: type[O], context: Context | None = None) -> O | None:
 
 
 def _qualified_name(error: BaseException) -> str:
-    name, module = type(error).__qualname__, type(error).__module__
+    name, module = _QUALIFIED_NAME.__get__(type(error)), type(error).__module__
     return name if module == "builtins" else f"{module}.{name}"

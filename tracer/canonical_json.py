@@ -14,6 +14,8 @@ from typing import Any
 
 import orjson
 
+from spangrade.tracer.errors import type_name
+
 _MAX_DEPTH = 100
 _MAX_PARTS = 250_000  # 0.2 s; objects that refer to each other back and forth would have no end
 _INTEGERS = range(-(2**63), 2**64)  # what orjson writes as a number
@@ -58,7 +60,7 @@ def json_value(value: object) -> Any:
     try:
         return _plain(value, (), itertools.count(1))
     except _TooLargeError:
-        return f"<{type(value).__name__}>"
+        return f"<{type_name(value)}>"
 
 
 def plain_text(value: object) -> str:
@@ -90,7 +92,7 @@ def _plain(value: object, within: tuple[int, ...], parts: Iterator[int]) -> Any:
     except _TooLargeError:
         raise
     except Exception:  # noqa: BLE001 (third-party code: a __str__, __iter__, model_dump or proxy)
-        return f"<{type(value).__name__}>"
+        return f"<{type_name(value)}>"
 
 
 def _converted(value: object, within: tuple[int, ...], parts: Iterator[int]) -> Any:
@@ -112,7 +114,7 @@ def _converted(value: object, within: tuple[int, ...], parts: Iterator[int]) -> 
     if isinstance(value, date | time):
         return value.isoformat()
     if id(value) in within or len(within) == _MAX_DEPTH:
-        return f"<{type(value).__name__}>"
+        return f"<{type_name(value)}>"
     within = (*within, id(value))
     if isinstance(value, Mapping):
         return {encodable(str(key)): _plain(item, within, parts) for key, item in value.items()}

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from spangrade.tracer.errors import ExitCode, SpangradeError
+from spangrade.tracer.errors import ExitCode, SpangradeError, type_name
 from spangrade.tracer.terminal import warn
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _lines_and_code(error: BaseException) -> tuple[Sequence[str], ExitCode]:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         return [f"{where}{error.strerror}"], ExitCode.BAD_INPUT
-    kind = type(error).__name__
+    kind = type_name(error)
     try:
         place = f"its traceback, without what was recorded, is in {_save_traceback(error)}"
     except OSError as unsaved:

@@ -17,6 +17,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+_NAME = type.__dict__["__name__"]
 MAX_LINE = 1_000  # characters of a line of a message: what one quotes may be a whole file
 
 
@@ -28,13 +29,18 @@ def one_line(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
+def type_name(value: object) -> str:
+    """Return the name of a value's class, whatever its metaclass says."""
+    return _NAME.__get__(type(value))  # type: ignore[no-any-return]
+
+
 def text_of(error: BaseException) -> str:
     """Return an exception's type and text: `ValueError: no refunds`; the text of some cannot be read."""
     try:
         text = str(error)
     except BaseException as broken:  # noqa: BLE001 (third-party code: the exception's own)
-        text = f"its text cannot be read ({type(broken).__name__})"
-    return f"{type(error).__name__}: {text}"
+        text = f"its text cannot be read ({type_name(broken)})"
+    return f"{type_name(error)}: {text}"
 
 
 class SpangradeError(Exception):

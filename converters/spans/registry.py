@@ -30,6 +30,7 @@ from spangrade.converters.spans.values import text
 from spangrade.converters.spans.vendor import Vendor, dialect_of_vendor
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.errors import type_name
 from spangrade.tracer.plugins import Plugin, plugins
 from spangrade.tracer.span import LogRecord, Span
 
@@ -315,4 +316,5 @@ def _unreadable(span: Span, dialect: str, error: BaseException) -> Reading:
 def error_line(error: BaseException) -> str:
     """Return an exception's type and message in one line of at most 300 characters."""
     message = " ".join(str(json_value(error)).split())
-    return f"{type(error).__name__}: {message}"[:300] if message else type(error).__name__
+    name = type_name(error)
+    return f"{name}: {message}"[:300] if message else name

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.audit.own_columns import without_derived_columns
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, text_of
 from spangrade.tracer.plugins import load_plugins
 
 MUTANTS_GROUP = "spangrade.mutants"
@@ -86,10 +86,8 @@ def _draw(kind: str, mutator: Mutator, session: Session, random: Random) -> Muta
     try:
         mutant = mutator(session, random)
     except (Exception, SystemExit) as error:  # third-party code runs here
-        what = f"{type(error).__name__}: {error}"
-        raise InputError(
-            f'the kind of mutants "{kind}" broke on session {session.session_id}: {what}'
-        ) from error
+        what = f'the kind of mutants "{kind}" broke on session {session.session_id}'
+        raise InputError(f"{what}: {text_of(error)}") from error
     if mutant is None or isinstance(mutant, Mutant):
         return mutant
     raise InputError(

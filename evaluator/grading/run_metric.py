@@ -21,7 +21,7 @@ from spangrade.evaluator.judge.protocol import (
 )
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.errors import SpangradeError, text_of
 
 Started = Outcome | Future[Outcome]
 _OUTCOMES = (Score, Inconclusive, NotApplicable, Failure)
@@ -143,4 +143,4 @@ def _outcome_of_error(error: BaseException) -> Outcome:
     if isinstance(error, SpangradeError):
         return Failure(str(error))
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return Failure(f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})")
+    return Failure(f"{text_of(error)} ({last.filename}, line {last.lineno})")

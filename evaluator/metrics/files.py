@@ -16,7 +16,7 @@ from spangrade.evaluator.metrics.judged import load_judged
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.metrics.queries import load_query
 from spangrade.evaluator.metrics.registry import load_metrics, parse_metrics
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, text_of
 
 JUDGE = "@judge"
 
@@ -108,7 +108,7 @@ def _load_module(path: Path) -> tuple[Metric, ...]:
     except (Exception, SystemExit) as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         where = f"{path}:{lines[-1]}" if lines else str(path)
-        raise InputError(f"{where}: {type(error).__name__}: {error}") from error
+        raise InputError(f"{where}: {text_of(error)}") from error
     metrics = {id(value): value for value in vars(module).values() if isinstance(value, Metric)}
     if not metrics:
         raise InputError(f"{path}: no metric; expected a function with the decorator @metric()")

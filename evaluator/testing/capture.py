@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from spangrade import tracer
@@ -39,8 +41,8 @@ _LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
 class CapturedTurn:
     """A turn: its own span as `root`, and the spans inside it that have started and ended.
 
-    `calls` are the names of the tools that it is known to have called. `strays` are spans in no turn that it
-    may have started.
+    `calls` are the names of the tools that it is known to have called. `strays` are spans that it may have
+    started, and that are not captured: in no turn, or of another tracer provider.
     """
 
     def __init__(self, root: CurrentTurn, dialects: Sequence[Vendor]) -> None:
@@ -76,11 +78,20 @@ class CapturedTurn:
         return f"started and never ended: {', '.join(names)}" if names else None
 
     def outside(self) -> str | None:
-        """Return which calls in no turn may be this one's, unless it is known to call them; each once."""
-        called = {o.name or span.name for span, o in self._of_agents(self.strays) if isinstance(o, ToolUse)}
+        """Return which calls that are not captured may be this turn's, unless it is known to call them."""
+        (root,) = stored_spans([cast(ReadableSpan, self.root.span)])
+        outside, elsewhere = set(), set()
+        for span, o in self._of_agents(self.strays):
+            if isinstance(o, ToolUse) and (name := o.name or span.name) not in self.calls:
+                (elsewhere if span.trace_id == root.trace_id else outside).add(name)
         self.strays = []
-        names = ", ".join(sorted(called - {*self.calls}))
-        return f"called outside the turn's context, as in a thread of its own: {names}" if names else None
+        found = {
+            "called outside the turn's context, as in a thread of its own": outside,
+            "recorded by a tracer provider that is not the process's": elsewhere,
+        }
+        return (
+            "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in found.items() if names) or None
+        )
 
     def may_have_started(self, span: ReadableSpan) -> bool:
         """Return whether a span in no turn may be this one's although the turn is over."""
@@ -243,10 +254,17 @@ class _CaptureProcessor(SpanProcessor):
     def on_start(self, span: ReadableSpan, parent_context: otel.Context | None = None) -> None:  # noqa: ARG002
         if span.context and (turn := self.turns.get(span.context.trace_id)):
             turn.started(span)
-        elif turns := list(self.turns.values()):
-            is_open = [turn for turn in turns if turn.root.end_ns is None]
-            for turn in is_open or [turn for turn in turns if turn.may_have_started(span)]:
-                turn.strays.append(span)
+        else:
+            self.strayed(span)
+
+    def strayed(self, span: ReadableSpan) -> None:
+        """Add a span that is not captured to the turns that it may be of."""
+        turns = list(self.turns.values())
+        if span.context and (turn := self.turns.get(span.context.trace_id)):
+            turns = [turn]
+        is_open = [turn for turn in turns if turn.root.end_ns is None]
+        for turn in is_open or [turn for turn in turns if turn.may_have_started(span)]:
+            turn.strays.append(span)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
         return True
@@ -266,7 +284,24 @@ def _capture() -> _CaptureProcessor:
     if provider not in _processors:
         _processors[provider] = _CaptureProcessor()
         provider.add_span_processor(_processors[provider])
+        _notice_other_providers()
     return _processors[provider]
+
+
+@functools.cache
+def _notice_other_providers() -> None:
+    """Let the capture know of spans that start in other tracer providers, where it has no processor."""
+    start = SdkSpan.start
+
+    @functools.wraps(start)
+    def noticed(span: SdkSpan, *arguments: Any, **named: Any) -> None:
+        start(span, *arguments, **named)
+        provider = trace.get_tracer_provider()
+        if isinstance(provider, TracerProvider) and provider in _processors:
+            if span._span_processor is not provider._active_span_processor:
+                _processors[provider].strayed(span)
+
+    SdkSpan.start = noticed  # type: ignore[method-assign]
 
 
 def _record(

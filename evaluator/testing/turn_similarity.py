@@ -36,18 +36,19 @@ async def is_similar_turn(
     With `any_order`, each expected call is matched with a call of its own, in any order. If the expected turn
     allows other calls, the expected ones may have others between them. A hand-off to another agent counts as
     a call only if the expected turn names it, and so does an event: `EndCall` as `end_call`. A turn with
-    events and no text has the text "". Events that the expected turn does not mention are warned of.
+    calls or events and no text has the text "", which `"*"` accepts only of an event or a hand-off. Events that the expected turn does not mention are warned of.
 
     Raises:
         JudgeUnavailable: a judge is needed, and there is no key.
         JudgeError: the judge broke.
     """
-    if actual.text is None and actual.events:
+    if actual.text is None and (actual.events or actual.calls):
         actual = actual._replace(text="")
     if actual.text is None:
         reason = "the agent gave no reply: neither its return value nor its spans contain a text"
         return Similarity((Mismatch(f"{path}.text", expected.text, ABSENT, reason),))
-    if expected.text == ANY_TEXT and is_blank(actual.text) and not (actual.events or actual.calls):
+    texts = [expected.text] if isinstance(expected.text, str) else expected.text
+    if ANY_TEXT in texts and "" not in texts and is_blank(actual.text) and not _needs_no_text(actual):
         return Similarity((Mismatch(f"{path}.text", expected.text, actual.text, "the reply is empty"),))
     actual_value: dict[str, Any] = {"text": actual.text}
     expected_value: dict[str, Any] = {"text": expected.text}
@@ -86,6 +87,11 @@ async def is_similar_turn(
         expected_value["tool_calls"] = [_expected_call_value(call) for call in expected.tool_calls]
     similarity = await is_similar(actual_value, expected_value, path=path, extra_keys=extra_keys, judge=judge)
     return _with_causes(similarity, path)
+
+
+def _needs_no_text(actual: Exchange) -> bool:
+    """Return whether a turn needs no text: it ends with a hand-off, or has events."""
+    return bool(actual.events or (actual.calls and actual.calls[-1].handoff))
 
 
 _Compare = Callable[[ObservedCall, ToolCall, str], Awaitable[Similarity]]

@@ -58,7 +58,12 @@ def comments() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             body = self.body()
             if self.path == "/graphql":
                 assert body == {"query": "{viewer {login}}"}
-                self.reply({"data": {"viewer": {"login": "github-actions[bot]"}}})
+                viewer = (
+                    {"login": "github-actions[bot]"}
+                    if self.headers["authorization"] == "Bearer a token"
+                    else None
+                )
+                self.reply({"data": viewer and {"viewer": viewer}})
                 return
             kept.append({"id": len(kept) + 1, **body, "user": {"login": "github-actions[bot]"}})
             self.reply(kept[-1])
@@ -164,6 +169,11 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     assert run_action(tmp_path, api, base="main", **inputs)[0] == 0
     assert kept[:-1] == of_others
     assert "```diff\n  1 session: 1 passed\n" in kept[-1]["body"].replace("spangrade-report: ", "")
+
+    # A token that does not say whose it is: no comment with the mark is known to be its own.
+    before = [dict(one) for one in kept]
+    assert run_action(tmp_path, api, base="main", token="of nobody", **inputs)[0] == 0
+    assert kept[:-1] == before
 
 
 def test_a_report_that_the_checkout_has_is_not_shown(

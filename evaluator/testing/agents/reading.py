@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from spangrade.evaluator.testing.agents.adapter import Reply
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.errors import type_name
 
 
 async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
@@ -151,7 +152,7 @@ def _event(piece: Any) -> TurnEvent:
     if isinstance(piece, Mapping) and isinstance(fields, dict) and isinstance(fields.get("type"), str):
         name = fields.pop("type")
     else:
-        name = type(piece).__name__
+        name = type_name(piece)
     return TurnEvent(name or "unnamed", fields if isinstance(fields, dict) else None)
 
 

@@ -20,6 +20,7 @@ ROWS = {
     "no calls": "passed",
     "forbidden call": "failed",
     "call in a thread": "inconclusive",
+    "call of another provider": "inconclusive",
     "empty reply": "failed",
     "blank reply": "failed",
     "nothing": "failed",
@@ -35,8 +36,11 @@ AGENTS = """
     import time
     from concurrent.futures import ThreadPoolExecutor
 
+    from opentelemetry.sdk.trace import TracerProvider
+
     import spangrade
 
+    OTHER = TracerProvider().get_tracer("other")
     REFUND = {"name": "refund", "arguments": {}, "result": "done"}
     ANSWERS = {
         "text alone": "It is done.",
@@ -67,6 +71,10 @@ AGENTS = """
         if text == "call in a thread":  # without the turn's context
             with spangrade.agent("shop"), ThreadPoolExecutor(1) as pool:
                 pool.submit(refund).result()
+        if text == "call of another provider":
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "refund"}
+            with spangrade.agent("shop"):
+                OTHER.start_span("execute_tool refund", attributes=attributes).end()
         if text == "too slow":
             time.sleep(2)
         return ANSWERS.get(text, "It is done.")

@@ -58,11 +58,20 @@ RAISING = """
         def __str__(self):
             raise RuntimeError("no text")
 
+    class Nameless(type):
+        @property
+        def __name__(cls):
+            raise RuntimeError("no name")
+
+    class NamelessError(Exception, metaclass=Nameless):
+        pass
+
     class Halt(BaseException):
         pass
 
     RAISED = {
         "unreadable": UnreadableError(),
+        "nameless": NamelessError("no"),
         "base": Halt("it is over"),
         "cancelled": asyncio.CancelledError("leaked"),
         "interrupt": KeyboardInterrupt("its own"),
@@ -86,11 +95,12 @@ def test_whatever_an_agent_raises_fails_its_session_with_type_text_and_place_and
     folder, kind
 ):
     agent = write_agent(folder, f"raising_{kind}", RAISING).replace(":answer", f":{kind}")
-    names = ["unreadable", "base", "cancelled", "interrupt", "exit", "stop", "plain", "fine"]
+    names = ["unreadable", "nameless", "base", "cancelled", "interrupt", "exit", "stop", "plain", "fine"]
     code, grades = graded(folder, [agent], [question(name, forbidden_texts=["secret"]) for name in names])
     line = 1 + RAISING.splitlines().index("            raise RAISED[text]")
     raised = {
         "unreadable": "UnreadableError: its text cannot be read (RuntimeError)",
+        "nameless": "NamelessError: no",
         "base": "Halt: it is over",
         "cancelled": "CancelledError: leaked",
         "interrupt": "KeyboardInterrupt: its own",

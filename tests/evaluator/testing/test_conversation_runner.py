@@ -360,7 +360,7 @@ async def test_what_is_yielded_is_read_by_its_shape(no_judge, events, turn):
             for event in events:
                 yield event
 
-    assert await ConversationRunner(Node(), expecting("*")).run() == [UserTurn("Hello"), turn]
+    assert await ConversationRunner(Node(), expecting(turn.text)).run() == [UserTurn("Hello"), turn]
 
 
 # --- What is read from spans

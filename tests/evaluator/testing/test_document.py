@@ -300,8 +300,16 @@ async def test_a_wildcard(no_key, text):
 
 async def test_a_wildcard_accepts_no_empty_reply(no_key):
     """An agent that says nothing has not responded; an empty value in a result is a text like any other."""
-    with pytest.raises(ConversationMismatch, match="the reply is empty"):
-        await ConversationRunner(lambda said: "", [UserTurn("Hi"), AgentTurn(text="*")]).run()
+    called = [ToolCall("look_up")]
+    said_nothing = ("", "\u200b", AgentTurn("", called), {"text": None, "tool_calls": [{"name": "look_up"}]})
+    for answer in said_nothing:
+        for text in ("*", ["Bye.", "*"]):
+            with pytest.raises(ConversationMismatch, match="the reply is empty"):
+                await ConversationRunner(lambda said, a=answer: a, [UserTurn("Hi"), AgentTurn(text)]).run()
+    for answer in said_nothing[2:]:
+        await ConversationRunner(lambda said, a=answer: a, [UserTurn("Hi"), AgentTurn("", called)]).run()
+    handed_off = {"text": None, "tool_calls": [{"name": "transfer_to_agent"}]}
+    await ConversationRunner(lambda said: handed_off, [UserTurn("Hi"), AgentTurn("*")]).run()
     assert await is_similar_dict({"key": ""}, {"key": "*"})
 
 
