@@ -297,9 +297,9 @@ def _notice_other_providers() -> None:
     def noticed(span: SdkSpan, *arguments: Any, **named: Any) -> None:
         start(span, *arguments, **named)
         provider = trace.get_tracer_provider()
-        if isinstance(provider, TracerProvider) and provider in _processors:
-            if span._span_processor is not provider._active_span_processor:
-                _processors[provider].strayed(span)
+        capture = _processors.get(provider) if isinstance(provider, TracerProvider) else None
+        if capture and span._span_processor is not provider._active_span_processor:
+            capture.strayed(span)
 
     SdkSpan.start = noticed  # type: ignore[method-assign]
 

@@ -36,7 +36,8 @@ async def is_similar_turn(
     With `any_order`, each expected call is matched with a call of its own, in any order. If the expected turn
     allows other calls, the expected ones may have others between them. A hand-off to another agent counts as
     a call only if the expected turn names it, and so does an event: `EndCall` as `end_call`. A turn with
-    calls or events and no text has the text "", which `"*"` accepts only of an event or a hand-off. Events that the expected turn does not mention are warned of.
+    calls or events and no text has the text "", which `"*"` accepts only of an event or a hand-off. Events
+    that the expected turn does not mention are warned of.
 
     Raises:
         JudgeUnavailable: a judge is needed, and there is no key.
