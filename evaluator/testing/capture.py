@@ -80,7 +80,8 @@ class CapturedTurn:
     def outside(self) -> str | None:
         """Return which calls that are not captured may be this turn's, unless it is known to call them."""
         (root,) = stored_spans([cast(ReadableSpan, self.root.span)])
-        outside, elsewhere = set(), set()
+        outside: set[str] = set()
+        elsewhere: set[str] = set()
         for span, o in self._of_agents(self.strays):
             if isinstance(o, ToolUse) and (name := o.name or span.name) not in self.calls:
                 (elsewhere if span.trace_id == root.trace_id else outside).add(name)
@@ -297,11 +298,11 @@ def _notice_other_providers() -> None:
     def noticed(span: SdkSpan, *arguments: Any, **named: Any) -> None:
         start(span, *arguments, **named)
         provider = trace.get_tracer_provider()
-        capture = _processors.get(provider) if isinstance(provider, TracerProvider) else None
-        if capture and span._span_processor is not provider._active_span_processor:
+        capture = _processors.get(cast(TracerProvider, provider))
+        if capture and span._span_processor is not getattr(provider, "_active_span_processor", None):
             capture.strayed(span)
 
-    SdkSpan.start = noticed  # type: ignore[method-assign]
+    setattr(SdkSpan, "start", noticed)  # noqa: B010 (mypy lets no method be assigned)
 
 
 def _record(
