@@ -24,6 +24,7 @@ Trait = Literal[
     "is_node",  # a node of a graph, which an instrumentation takes for an agent
     "of_bus",  # a message between agents, which repeats what a model answered
     "of_protocol",  # recorded by the protocol between an agent and its tools (MCP)
+    "of_server",  # recorded by the server of that protocol, where the client may have recorded the call, too
     "of_user",  # stands for a message that the user gives a run which goes on
     "only_requested",  # a tool's call that has neither a span nor a result
     "only_topmost",  # a run only if no agent's work is around it (any function, else)

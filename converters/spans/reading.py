@@ -112,6 +112,7 @@ class _Fields(NamedTuple):
     is_node: bool = False
     of_bus: bool = False
     of_protocol: bool = False
+    of_server: bool = False
     of_user: bool = False
     only_requested: bool = False
     only_topmost: bool = False
@@ -142,7 +143,8 @@ class Reading(_Fields):
     - `code_executions`: how often code ran on the model's side.
     - `failed`, `error`: a failure that the span itself records; `raised`: whether an exception event does.
     - `span_name`: the span's own name, for runs that have no other; `scope`: that of its instrumentation.
-    - `of_protocol`: whether the protocol between an agent and its tools records this (MCP).
+    - `of_protocol`: whether the protocol between an agent and its tools records this (MCP); `of_server`:
+      whether on the side of the server.
     - `only_topmost`: whether this is a run only if no agent's work is around it (any function, else).
     - `total_tokens`: of input and output; `repeated_calls`: those of the model's last message in the request,
       and those with an id before it; `previous_reply`: the model's text before the user's message there;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -11,6 +12,7 @@ from spangrade.converters.spans.observation import (
     ModelCall,
     Observation,
     RunSpan,
+    SpanRef,
     Structure,
     ToolUse,
     Traits,
@@ -24,6 +26,7 @@ _MAX_OPEN = 100  # earlier calls that one beside them is compared with
 _UNKNOWN = (None, ())
 _CALLS = (ModelCall, ToolUse)
 _OF_PROTOCOL: Traits = frozenset({"of_protocol"})
+_SERVER_NAME = re.compile(r"\w[\w./:-]*[_./:-]")  # and what parts it from the name of the tool
 _GROUPS = frozenset({"session", "notes", "exchange", "tokens"})
 _Call = TypeVar("_Call", ModelCall, ToolUse)
 
@@ -31,13 +34,14 @@ _Call = TypeVar("_Call", ModelCall, ToolUse)
 def merge_duplicates(tree: Tree) -> Tree:
     """Return the tree with each call of a model or a tool in it once.
 
-    The two spans of a call are nested, or beside each other (`_beside`). The outer one is kept, else the
-    earlier, completed with what only the other knows; the other becomes a `Structure`.
+    The two spans of a call are nested, or beside each other (`_beside`, `_Clients`). The outer one is
+    kept, else the earlier, completed with what only the other knows; the other becomes a `Structure`.
     """
     changed: dict[Node, Observation] = {}
     beside: dict[Node, ModelCall | ToolUse] = {**_beside(tree.model_calls), **_beside(tree.tools)}
     above: dict[Node, Work | None] = {}  # the nearest ancestor that may record the same call
     repeated: dict[Node, ModelCall | ToolUse] = {}
+    clients = _Clients(tree.tools)
     for inner in tree.ordered:
         if not isinstance(inner, _CALLS):
             continue
@@ -46,6 +50,8 @@ def merge_duplicates(tree: Tree) -> Tree:
             outer = beside.get(inner.span.node)
             while outer is not None and outer.span.node in repeated:  # by a third instrumentation
                 outer = repeated[outer.span.node]
+        if outer is None and isinstance(inner, ToolUse) and "of_server" in inner.traits:
+            outer = clients.of(inner)
         if outer is not None:
             repeated[inner.span.node] = outer
             if tree.agent_of(outer) is not None:  # an inner one may have a placeholder
@@ -148,10 +154,7 @@ def _same_work(outer: _Call, inner: _Call) -> bool:
 
 def _repeats(outer: _Call, inner: _Call) -> bool:
     """Return whether two spans without a common key record one call, by their times and texts."""
-    one, other = outer.span, inner.span
-    both_ns = min(one.end_ns, other.end_ns) - other.start_ns
-    shorter_ns = min(one.end_ns - one.start_ns, other.end_ns - other.start_ns)
-    if one.scope == other.scope or both_ns < 0 or shorter_ns < 0 or 2 * both_ns < shorter_ns:
+    if outer.span.scope == inner.span.scope or not _half_at_once(outer.span, inner.span):
         return False
     if isinstance(outer, ToolUse) and isinstance(inner, ToolUse):
         same_arguments = outer.arguments is not None and outer.arguments == inner.arguments
@@ -187,14 +190,48 @@ def _said(call: ModelCall) -> tuple[Any, ...]:
     return (calls, call.exchange.response or "") if calls or call.exchange.response else ()
 
 
+class _Clients:
+    """The spans of tools that were not recorded by the server of a protocol; each calls one server once."""
+
+    def __init__(self, tools: Sequence[ToolUse]) -> None:
+        self._by_trace: dict[str, list[ToolUse]] = {}
+        if any("of_server" in tool.traits for tool in tools):
+            for tool in tools:
+                if "of_server" not in tool.traits:
+                    self._by_trace.setdefault(tool.span.trace_id, []).append(tool)
+
+    def of(self, served: ToolUse) -> ToolUse | None:
+        """Return the first client's span of a call that a server recorded beside it, None without one."""
+        clients = self._by_trace.get(served.span.trace_id, [])
+        found = [one for one in clients if _half_at_once(one.span, served.span) and _same_call(one, served)]
+        found.sort(key=lambda one: one.arguments is None)
+        if not found:
+            return None
+        clients.remove(found[0])
+        return found[0]
+
+
 def _same_call(outer: ToolUse, inner: ToolUse) -> bool:
-    """Return whether nested tool spans record one call: nothing that both of them know differs."""
-    known = zip(
-        (outer.name, outer.call_id, outer.arguments),
-        (inner.name, inner.call_id, inner.arguments),
-        strict=True,
+    """Return whether the spans of tools record one call: nothing that both of them know differs.
+
+    A client of a protocol may put the name of the server before that of the tool.
+    """
+    known = zip((outer.call_id, outer.arguments), (inner.call_id, inner.arguments), strict=True)
+    if not all(one == other for one, other in known if one is not None and other is not None):
+        return False
+    if outer.name is None or inner.name is None or outer.name == inner.name:
+        return True
+    prefix = outer.name.removesuffix(inner.name) if "of_protocol" in inner.traits else outer.name
+    return _SERVER_NAME.fullmatch(prefix) is not None and (
+        outer.arguments is not None and outer.arguments == inner.arguments
     )
-    return all(one == other for one, other in known if one is not None and other is not None)
+
+
+def _half_at_once(one: SpanRef, other: SpanRef) -> bool:
+    """Return whether two spans ran at the same time for at least half of the shorter one."""
+    both_ns = min(one.end_ns, other.end_ns) - max(one.start_ns, other.start_ns)
+    shorter_ns = min(one.end_ns - one.start_ns, other.end_ns - other.start_ns)
+    return both_ns >= 0 and shorter_ns >= 0 and 2 * both_ns >= shorter_ns
 
 
 def _completed(outer: _Call, recorded: _Call, inner: _Call) -> _Call:

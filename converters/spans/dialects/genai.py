@@ -213,6 +213,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
             fields["arguments"] = run_io.without_contexts(arguments)
     if shape.of_protocol or (span.scope_name or "").endswith(_PROTOCOLS):
         fields["of_protocol"] = True
+        fields["of_server"] = span.kind == "SERVER"
     # What a turn records of itself comes before the messages.
     for field, name in shape.turn_texts:
         if (own := text(attributes[name])) or attributes[name] == "":

@@ -637,6 +637,57 @@ def test_a_call_of_mcp_counts_once_and_a_text_that_may_be_an_error_leaves_it_ope
     assert (call.tool_name, call.ok) == ("find", ok)
 
 
+LOOKED = dotted(mcp__method__name="tools/call", gen_ai__tool__name="find")
+SOIL, LAND = {"gen_ai.tool.call.arguments": '{"q":"soil"}'}, {"gen_ai.tool.call.arguments": '{"q":"land"}'}
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "kind", "start", "calls"),
+    [
+        (LOOKED, LOOKED, "SERVER", 32, [None]),
+        (LOOKED, LOOKED | SOIL, "SERVER", 32, [{"q": "soil"}]),
+        (LOOKED | SOIL, LOOKED | SOIL, "SERVER", 28, [{"q": "soil"}]),
+        (operation("execute_tool", gen_ai__tool__name="find"), LOOKED | SOIL, "SERVER", 32, [{"q": "soil"}]),
+        (
+            LOOKED | SOIL | {"gen_ai.tool.name": "mcp__shop__find"},
+            LOOKED | SOIL,
+            "SERVER",
+            32,
+            [{"q": "soil"}],
+        ),
+        (LOOKED | SOIL, LOOKED | LAND, "SERVER", 32, [{"q": "soil"}, {"q": "land"}]),
+        (LOOKED, LOOKED, "CLIENT", 32, [None, None]),
+        (LOOKED, LOOKED, "SERVER", 45, [None, None]),
+        (LOOKED | {"gen_ai.tool.name": "sell"}, LOOKED, "SERVER", 32, [None, None]),
+        (LOOKED | SOIL | {"gen_ai.tool.name": "pathfind"}, LOOKED | SOIL, "SERVER", 32, [{"q": "soil"}] * 2),
+    ],
+)
+def test_the_clients_and_the_servers_span_of_a_call_of_mcp_count_once_beside_each_other(
+    client: dict[str, Any],
+    server: dict[str, Any],
+    kind: str,
+    start: int,
+    calls: list[dict[str, Any] | None],
+    tmp_path: Path,
+) -> None:
+    beside = span(4, 1, server, "mcp")._replace(kind=kind, start_ns=start, end_ns=start + 7)
+    spans = [span(1, None, operation("invoke_agent")), span(2, 1, operation("chat") | MODEL)]
+    session = session_of(tmp_path, *spans, span(3, 1, client, "mcp"), beside)
+    assert [call.input_arguments for call in session.tool_interactions] == calls
+
+
+def test_parallel_calls_of_mcp_are_as_many_as_their_clients_recorded(tmp_path: Path) -> None:
+    times = {3: ("CLIENT", 30, 39), 4: ("CLIENT", 31, 39), 5: ("SERVER", 32, 35), 6: ("SERVER", 33, 36)}
+    spans = [
+        span(n, 1, LOOKED, "mcp")._replace(kind=kind, start_ns=start, end_ns=end)
+        for n, (kind, start, end) in times.items()
+    ]
+    session = session_of(
+        tmp_path, span(1, None, operation("invoke_agent")), span(2, 1, operation("chat") | MODEL), *spans
+    )
+    assert len(session.tool_interactions) == 2
+
+
 def test_the_models_of_a_session_without_model_calls_are_those_of_its_agents(tmp_path: Path) -> None:
     run = operation("invoke_agent", gen_ai__agent__name="shop") | MODEL
     assert session_of(tmp_path, span(1, None, run)).models == ("gpt-4o",)
