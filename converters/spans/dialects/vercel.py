@@ -10,6 +10,7 @@ https://ai-sdk.dev/docs/ai-sdk-core/telemetry
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,18 @@ from spangrade.tracer.span import LogRecord, Span
 _SCOPES = frozenset({"ai", "gen_ai"})
 _OPERATION = "ai.operationId"
 _RUNS = frozenset({"generateText", "streamText", "generateObject", "streamObject"})
-_CALLS = frozenset({"doGenerate", "doStream"})
+# The operations of the conventions by those that are known: calls of tools and of models, and runs.
+_STEPS = {
+    "toolCall": semconv.EXECUTE_TOOL,
+    **dict.fromkeys(("doGenerate", "doStream"), semconv.CHAT),
+    **dict.fromkeys(_RUNS, genai.NO_STEP),
+}
+_MODELS = ("ai.response.model", semconv.RESPONSE_MODEL, "ai.model.id", semconv.REQUEST_MODEL)
+_CONTENTS = frozenset(
+    {"ai.prompt", "ai.prompt.messages", "ai.response.text", "ai.response.toolCalls", "ai.response.object"}
+)
+# Operations that are not steps of a session, by a part of their names.
+_NO_STEPS = re.compile(r"embed|image|moderat|rerank|speech|transcri|video", re.IGNORECASE)
 _CONTEXTS = ("ai.telemetry.metadata.", "ai.settings.context.")
 _CONVERSATION_IDS = ("sessionId", "session_id", "conversationId", "chatId", "threadId")
 _TOKENS = (
@@ -48,9 +60,11 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
         observation = genai.read_attributes(span, attributes)
         changes: dict[str, Any] = {**_tokens(attributes)} if observation.kind == "llm" else {}
     else:
-        own = _as_conventions(operation, attributes)
+        step = _STEPS.get(operation.rpartition(".")[2])
+        own = _as_conventions(step or _step_by_content(operation, attributes), attributes)
         observation = genai.read_attributes(span, {**attributes, **own})
         changes = _changes(operation, observation, attributes)
+        changes["by_content"] = step is None and observation.kind != "other"
     if "openinference.span.kind" in attributes and not any(e.get("name") == "exception" for e in span.events):
         changes |= {"failed": False, "error": None}
     return observation._replace(
@@ -60,24 +74,40 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
     )
 
 
-def _as_conventions(operation: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _step_by_content(operation: str, attributes: Mapping[str, Any]) -> str:
+    """Return the operation of the conventions that a span is, whose own has a name that is not known.
+
+    Embeddings, images and speech are none.
+    """
+    if _NO_STEPS.search(operation):
+        return genai.NO_STEP
+    if text(attributes.get("ai.toolCall.name")):
+        ran = attributes.keys() >= {"ai.toolCall.args", "ai.toolCall.result"}
+        return semconv.EXECUTE_TOOL if ran or text(attributes.get("ai.toolCall.id")) else genai.NO_STEP
+    has_model = any(text(attributes.get(name)) for name in _MODELS)
+    has_content = not _CONTENTS.isdisjoint(attributes) or bool(_tokens(attributes))
+    return semconv.CHAT if has_model and has_content else genai.NO_STEP
+
+
+def _as_conventions(step: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a span of the SDK's own records under the names of the conventions."""
-    if operation == "ai.toolCall":
+    if step == semconv.EXECUTE_TOOL:
         return {
             semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
             semconv.TOOL_NAME: attributes.get("ai.toolCall.name"),
             semconv.TOOL_CALL_ID: attributes.get("ai.toolCall.id"),
         }
-    if operation.rpartition(".")[2] not in _CALLS:
-        return {
-            semconv.OPERATION_NAME: genai.NO_STEP
-        }  # a run, or one that is not a step: embeddings, images, speech
+    if step != semconv.CHAT:
+        return {semconv.OPERATION_NAME: genai.NO_STEP}
+    given = attributes.get("ai.prompt.messages")
+    if given is None:
+        given = json_object(attributes.get("ai.prompt")).get("messages")
     reply = attributes.get("ai.response.text", attributes.get("ai.result.text"))
     calls = attributes.get("ai.response.toolCalls", attributes.get("ai.result.toolCalls"))
     written = attributes.get("ai.response.object", attributes.get("ai.result.object"))
     return {
         semconv.OPERATION_NAME: semconv.CHAT,
-        semconv.INPUT_MESSAGES: ai_sdk_values.messages(attributes.get("ai.prompt.messages")) or None,
+        semconv.INPUT_MESSAGES: ai_sdk_values.messages(given) or None,
         semconv.OUTPUT_MESSAGES: ai_sdk_values.answer(reply or written, calls) or None,
     }
 
@@ -89,8 +119,7 @@ def _changes(operation: str, observation: Reading, attributes: Mapping[str, Any]
         changes["arguments"] = json_text(attributes.get("ai.toolCall.args"))
         changes["result"] = json_text(attributes.get("ai.toolCall.result"))
     elif observation.kind == "llm":
-        models = ("ai.response.model", semconv.RESPONSE_MODEL, "ai.model.id", semconv.REQUEST_MODEL)
-        changes["model"] = first_text(attributes.get(name) for name in models)
+        changes["model"] = first_text(attributes.get(name) for name in _MODELS)
         changes["provider"] = observation.provider or text(attributes.get("ai.model.provider"))
         changes["call_key"] = observation.call_key or text(attributes.get("ai.response.id"))
         changes |= _tokens(attributes)

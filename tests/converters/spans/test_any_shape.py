@@ -86,6 +86,40 @@ def test_an_operation_without_a_known_name_around_model_calls_only_repeats_them(
     assert [call.span_id for call in session.llm_calls] == [f"{n:016x}" for n in (2, 3)]
 
 
+SDK_MODEL = {"ai.model.id": "gpt-4o", "ai.model.provider": "openai"}
+SDK_SAID = {"ai.prompt.messages": json.dumps([{"role": "user", "content": "Any soil?"}])}
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "attributes", "kind"),
+    [
+        ("ai.agentLoop.callModel", SDK_MODEL | SDK_SAID | {"ai.response.text": "Yes."}, "llm"),
+        ("ai.agentLoop.callModel", SDK_MODEL | {"ai.usage.inputTokens": 10}, "llm"),
+        ("ai.agentLoop.callModel", SDK_MODEL, "other"),
+        ("ai.agentLoop.callModel", SDK_SAID, "other"),
+        ("ai.embedVideo", SDK_MODEL | {"ai.usage.inputTokens": 10}, "other"),
+        ("ai.tool.execute", {"ai.toolCall.name": "find", "ai.toolCall.id": "c1"}, "tool"),
+        ("ai.tool.execute", {"ai.toolCall.name": "find"}, "other"),
+    ],
+)
+def test_an_operation_that_vercels_sdk_names_anew_is_what_it_records(
+    operation_id: str, attributes: dict[str, Any], kind: str
+) -> None:
+    found = observed({"ai.operationId": operation_id, **attributes}, operation_id, scope_name="ai")
+    assert (found.kind, found.by_content) == (kind, kind != "other")
+
+
+def test_a_new_operation_of_vercels_sdk_around_model_calls_only_repeats_them(tmp_path: Path) -> None:
+    run = {"ai.operationId": "ai.agentLoop", **SDK_MODEL, **SDK_SAID, "ai.usage.inputTokens": 10}
+    call = {**run, "ai.operationId": "ai.agentLoop.doStream", "ai.response.text": "Yes."}
+    session = session_of(tmp_path, span(1, None, run, "ai"), span(2, 1, call, "ai"))
+    assert [call.span_id for call in session.llm_calls] == [f"{2:016x}"]
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == [("Any soil?", "Yes.")]
+    (tmp_path / "alone").mkdir()
+    alone = session_of(tmp_path / "alone", span(1, None, run | {"ai.response.text": "Yes."}, "ai"))
+    assert [(turn.user_input, turn.final_response) for turn in alone.turns] == [("Any soil?", "Yes.")]
+
+
 def log(name: str, body: str | None = None, **attributes: Any) -> LogRecord:
     return LogRecord(TRACE_ID, SPAN_ID, 5, name, "INFO", body, attributes)
 
