@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
@@ -10,7 +11,7 @@ from spangrade.tracer.store.sql import statement
 LATEST = "latest"
 BRANCH = "branch:"
 _NEWEST = "ORDER BY graded_at DESC, run_id LIMIT 1"
-_RUNS = statement("runs", "spangrade.evaluator.grading")
+_RUNS = with_views(statement("runs", "spangrade.evaluator.grading"))
 
 
 def list_runs(

@@ -21,7 +21,7 @@ SELECT
     any_value(judge) AS judge,
     any_value(judge_cost_usd) AS judge_cost_usd,
     any_value(prices_version) AS prices_version
-FROM runs LEFT JOIN verdicts USING (run_id)
+FROM runs LEFT JOIN (SELECT run_id, session_id, question_id, verdict FROM {run_cells}) USING (run_id)
 WHERE {chosen}
 GROUP BY run_id, name, graded_at, dataset
 ORDER BY graded_at DESC, run_id

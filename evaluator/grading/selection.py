@@ -13,7 +13,7 @@ from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.origin import origin_condition
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.spec import Selection
-from spangrade.evaluator.results.views import sessions_query
+from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
@@ -40,9 +40,8 @@ def select_sessions(
         raise (InputError(f"{label}: {problem}") if label else FieldError("select.where", problem)) from None
     if selection.of_run is not None:
         run = {"run_id": find_run_id(store, selection.of_run)}
-        of_run = {
-            one for (one,) in store.query("SELECT session_id FROM verdicts WHERE run_id = $run_id", run)
-        }
+        query = with_views("SELECT session_id FROM {run_cells} WHERE run_id = $run_id")
+        of_run = {session_id for (session_id,) in store.query(query, run)}
         among = of_run if among is None else of_run.intersection(among)
     newest_first = [row["session_id"] for row in rows if among is None or row["session_id"] in among]
     if selection.sessions:

@@ -19,6 +19,7 @@ from spangrade.evaluator.metrics.stored_values import (
     stored_thresholds,
     stored_word,
 )
+from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.terminal import counted
 
@@ -89,8 +90,10 @@ def read_run(store: Store, text: str) -> StoredRun:
         )
     versions = store.query("SELECT metric, version FROM run_metrics WHERE run_id = $run_id", run)
     verdicts = store.query(
-        "SELECT session_id, question_id, verdict, coalesce(reason, '') FROM verdicts WHERE run_id = $run_id "
-        "ORDER BY session_id, question_id",
+        with_views(
+            "SELECT session_id, question_id, verdict, coalesce(reason, '') FROM {run_cells} "
+            "WHERE run_id = $run_id ORDER BY session_id, question_id"
+        ),
         run,
     )
     return StoredRun(

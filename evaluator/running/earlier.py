@@ -9,6 +9,7 @@ from typing import NamedTuple
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.revision import base_branch, revision
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -50,8 +51,10 @@ def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
     fixed = tuple(question for question in both if now[question] and not earlier.passed[question])
     sessions = dict(
         store.query(
-            "SELECT question_id, min(session_id) FROM verdicts "
-            "WHERE run_id = $run_id AND question_id IS NOT NULL GROUP BY question_id",
+            with_views(
+                "SELECT question_id, min(session_id) FROM {run_cells} "
+                "WHERE run_id = $run_id AND question_id IS NOT NULL GROUP BY question_id"
+            ),
             {"run_id": earlier.run_id},
         )
     )
@@ -101,7 +104,9 @@ def _passed(run: Run) -> dict[str, bool]:
 
 def _runs(store: Store, dataset: Path) -> Iterator[Earlier]:
     """Yield the newest runs of a dataset, the newest first; those of `watch` are left out."""
-    rows = store.query(statement("earlier_runs", "spangrade.evaluator.running"), {"most": _NEWEST})
+    rows = store.query(
+        with_views(statement("earlier_runs", "spangrade.evaluator.running")), {"most": _NEWEST}
+    )
     for run_id, name, branch, stored, questions, passed in rows:
         if stored and Path(stored).resolve() == dataset.resolve():
             yield Earlier(

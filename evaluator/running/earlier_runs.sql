@@ -8,7 +8,7 @@ SELECT
     list(passed ORDER BY question_id)
 FROM runs JOIN (
     SELECT run_id, question_id, bool_and(verdict = 'passed') AS passed
-    FROM verdicts
+    FROM {run_cells}
     WHERE question_id IS NOT NULL
     GROUP BY ALL
 ) USING (run_id)

@@ -134,7 +134,7 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_size(store: Store, run_id: str) -> None:
-    ((number,),) = store.query("SELECT count(*) FROM verdicts WHERE run_id = $run_id", {"run_id": run_id})
+    number = sum(row["number"] for row in rows_of(store, "run_verdicts", run=run_id))
     if number > MAX_SESSIONS:
         raise InputError(
             f"run {run_id[:12]} has {number:,} sessions, and a page compares at most {MAX_SESSIONS:,}: "

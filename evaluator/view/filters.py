@@ -37,12 +37,10 @@ _CONTAINS = (
 )
 # The condition of each filter over `derived.sessions`.
 _CONDITIONS = {
-    "run": "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run)",
-    "verdict": with_views(
-        "session_id IN (SELECT session_id FROM {grades} WHERE shown AND verdict = $verdict)"
-    ),
+    "run": "session_id IN (SELECT session_id FROM {run_cells} WHERE run_id = $run)",
+    "verdict": "session_id IN (SELECT session_id FROM {grades} WHERE shown AND verdict = $verdict)",
     "reason": (
-        "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND contains(reason, $reason))"
+        "session_id IN (SELECT session_id FROM {run_cells} WHERE run_id = $run AND contains(reason, $reason))"
     ),
     "agent": _CONTAINS.format("agent"),
     "tool": _CONTAINS.format("tool"),
@@ -54,7 +52,7 @@ _CONDITIONS = {
     "user": "user_id = $user",
     "environment": "environment = $environment",
     "origin": "($origin = 'any' OR origin = $origin)",
-    "question": "session_id IN (SELECT session_id FROM verdicts WHERE question_id = $question)",
+    "question": "session_id IN (SELECT session_id FROM {run_cells} WHERE question_id = $question)",
     **{
         f"{bound}_{name}": f"{column} {sign} ${bound}_{name}"
         for name, column in QUANTITIES.items()
@@ -71,8 +69,10 @@ _CONDITIONS = {
     ),
     "text": f"session_id IN ({page_query('sessions_with_text')})",
 }
-_VERDICT_IN_RUN = "session_id IN (SELECT session_id FROM verdicts WHERE run_id = $run AND verdict = $verdict)"
-_WITHOUT_VERDICT = with_views("session_id NOT IN (SELECT session_id FROM {grades})")
+_VERDICT_IN_RUN = (
+    "session_id IN (SELECT session_id FROM {run_cells} WHERE run_id = $run AND verdict = $verdict)"
+)
+_WITHOUT_VERDICT = "session_id NOT IN (SELECT session_id FROM {grades})"
 _NAMES = ("agent", "tool", "model", "prompt")
 _TIMES = ("since", "until")
 _NUMBERS = frozenset(f"{bound}_{name}" for name in QUANTITIES for bound in BOUNDS)
@@ -124,7 +124,7 @@ def session_filter(texts: Mapping[str, str]) -> SessionFilter:
         parameters["json"] = canonical(given["text"])[1:-1]
         parameters["id"] = None if re.search(r"\s", given["text"]) else given["text"]
     own = {name: text for name, text in conditions.items() if "SELECT" not in text}
-    lookups = {name: text for name, text in conditions.items() if name not in own}
+    lookups = {name: with_views(text) for name, text in conditions.items() if name not in own}
     # All texts are searched either way, errors are few, and sessions that were not graded may be.
     quicker = not lookups.keys() <= {"error"} and "text" not in lookups and given.get("verdict") != NOT_GRADED
     return SessionFilter(given, _all(own), _all(lookups), _all(lookups) if quicker else "", parameters)

@@ -6,7 +6,7 @@ SELECT
     count(*) FILTER (verdict = 'broken') AS broken
 FROM (
     SELECT unnest(list_distinct(agents::JSON::VARCHAR[])) AS name, verdict
-    FROM derived.sessions JOIN verdicts USING (session_id)
+    FROM derived.sessions JOIN {run_cells} USING (session_id)
     WHERE run_id = $run AND agents IS NOT NULL
 )
 GROUP BY name

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.run_list import LATEST, find_run_id
+from spangrade.evaluator.view.queries import page_query
 from spangrade.evaluator.view.run_page import run_page
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.sql import statement
 
-_PACKAGE = "spangrade.evaluator.view"
 _METRIC_COLUMNS = ("metric", "mean", "p50", "p95", "passed", "failed", "inconclusive", "failures")
 _GRAVEST_FIRST = [*map(str, PRECEDENCE), str(Verdict.UNMATCHED), str(Verdict.PASSED)]
 
@@ -48,16 +47,16 @@ class RunSummary(NamedTuple):
 def run_summary(store: Store, run_id: str | None, most_rows: int) -> RunSummary:
     """Return a run, without a name the latest. Raises InputError as `find_run_id` does."""
     found = find_run_id(store, run_id or LATEST)
-    counts = store.query(
-        "SELECT verdict, count(*) FROM verdicts WHERE run_id = $run_id AND session_id IS NOT NULL "
-        "GROUP BY verdict ORDER BY list_position($order, verdict) NULLS LAST",
-        {"run_id": found, "order": _GRAVEST_FIRST},
-    )
-    ((total,),) = store.query("SELECT count(*) FROM verdicts WHERE run_id = $run_id", {"run_id": found})
+    number_of = dict(store.query(page_query("run_verdicts"), {"run": found}))
+    counts = {verdict: number_of[verdict] for verdict in _GRAVEST_FIRST if verdict in number_of}
     rows = store.query(
-        statement("run_sessions", _PACKAGE),
+        page_query("run_sessions"),
         {"run_id": found, "gravest_first": _GRAVEST_FIRST, "most": most_rows},
     )
     return RunSummary(
-        found, run_page(store, found) or {}, dict(counts), tuple(SessionRow(*row) for row in rows), total
+        found,
+        run_page(store, found) or {},
+        counts,
+        tuple(SessionRow(*row) for row in rows),
+        sum(number_of.values()),
     )

@@ -6,7 +6,7 @@ SELECT
     count(DISTINCT session_id) FILTER (verdict = 'broken') AS broken,
     count(*) AS calls,
     count(*) FILTER (NOT ok) AS failed_calls
-FROM derived.tool_interactions JOIN verdicts USING (session_id)
+FROM derived.tool_interactions JOIN {run_cells} USING (session_id)
 WHERE run_id = $run
 GROUP BY tool_name
 ORDER BY failed + broken DESC, sessions DESC, name

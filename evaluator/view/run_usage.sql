@@ -12,7 +12,7 @@ SELECT
     max(value) AS largest
 FROM (
     SELECT unnest(['cost', 'latency']) AS what, unnest([cost_usd, total_s]) AS value
-    FROM derived.sessions JOIN verdicts USING (session_id)
+    FROM derived.sessions JOIN {run_cells} USING (session_id)
     WHERE run_id = $run
 )
 GROUP BY what

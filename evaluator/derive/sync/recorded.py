@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 from duckdb import DuckDBPyConnection
 
+from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -138,7 +139,7 @@ def logged_apps(store: Store, session_ids: Iterable[str]) -> Mapping[str, str]:
 def tested(store: Store, session_ids: Iterable[str]) -> frozenset[str]:
     """Return those of some sessions on which pytest stored a verdict."""
     wanted = arrow_column("session_id", list(session_ids))
-    rows = store.query(statement("tested", "spangrade.evaluator.derive.sync.sql"), wanted=wanted)
+    rows = store.query(with_views(statement("tested", "spangrade.evaluator.derive.sync.sql")), wanted=wanted)
     return frozenset(session_id for (session_id,) in rows)
 
 

@@ -6,6 +6,7 @@ WITH labels AS (
 SELECT session_id, metric, run_metrics.version, scores.passed
 FROM scores
 JOIN runs USING (run_id)
+JOIN {run_cells} AS cells USING (run_id, session_id)
 LEFT JOIN run_metrics USING (run_id, metric)
 SEMI JOIN derived.sessions USING (session_id)
 SEMI JOIN (
@@ -14,5 +15,5 @@ SEMI JOIN (
 ) USING (run_id, session_id)
 WHERE list_contains($judges, runs.judge) AND coalesce(judge_calls, 0) + coalesce(judge_cache_hits, 0) > 0
     AND scores.outcome = 'score' AND scores.passed IS NOT NULL
-QUALIFY rank() OVER (PARTITION BY session_id ORDER BY runs.graded_at DESC, run_id) = 1
+QUALIFY rank() OVER (PARTITION BY session_id ORDER BY cells.graded_at DESC, run_id) = 1
 ORDER BY session_id, metric

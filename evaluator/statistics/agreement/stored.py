@@ -35,7 +35,7 @@ def stored_verdicts(store: Store, metric: str, threshold: float | None) -> list[
     """
     if metric == PASSED:
         return _verdicts_of_sessions(store, threshold)
-    rows = store.query(with_views(_sql("judged_sessions")), {"metric": metric})
+    rows = store.query(_sql("judged_sessions"), {"metric": metric})
     if not rows:
         raise InputError(f"no run measured {metric}: spangrade grade --metric '{metric}>=THRESHOLD' does")
     judged = []
@@ -54,7 +54,7 @@ def stored_verdicts(store: Store, metric: str, threshold: float | None) -> list[
 def _verdicts_of_sessions(store: Store, threshold: float | None) -> list[Judged]:
     if threshold is not None:
         raise FieldError("threshold", f"{PASSED} is a verdict: expected no threshold")
-    rows = store.query(with_views(_sql("verdicts")))
+    rows = store.query(_sql("verdicts"))
     if not rows:
         raise InputError("no run graded a session: spangrade grade does")
     known = {"passed": True, "failed": False}
@@ -104,4 +104,4 @@ def judged_as_people(
 
 
 def _sql(name: str) -> str:
-    return statement(name, "spangrade.evaluator.statistics.agreement")
+    return with_views(statement(name, "spangrade.evaluator.statistics.agreement"))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
 from spangrade.evaluator.statistics.repeats.flaky import Flaky, Try, flaky
 from spangrade.evaluator.statistics.repeats.rates import RatesOfK, Tries, rates
@@ -82,7 +83,7 @@ def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
 
 
 def _statement(name: str) -> str:
-    return statement(name, _PACKAGE).format(sessions=statement("sessions_by_variant", _PACKAGE))
+    return statement(name, _PACKAGE).format(sessions=with_views(statement("sessions_by_variant", _PACKAGE)))
 
 
 def note_repeats(store: Store, run: Run) -> None:

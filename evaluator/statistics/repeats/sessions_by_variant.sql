@@ -5,13 +5,13 @@
 -- A session without a model call belongs to those of the most common models, and likewise without a prompt.
 WITH of_run AS (
     SELECT
-        verdicts.session_id, verdicts.question_id, verdicts.verdict, verdicts.reason,
+        cells.session_id, cells.question_id, verdict, reason,
         coalesce(agent_version, 'unknown') AS agent_version,
         if(agent_version IS NULL, origin_run, NULL) AS origin_run,
         nullif(list_sort(models::JSON::VARCHAR[]), []) AS models,
         nullif(list_sort(prompts::JSON::VARCHAR[]), []) AS prompts
-    FROM verdicts LEFT JOIN derived.sessions AS sessions ON sessions.session_id = verdicts.session_id
-    WHERE run_id = $run_id AND verdicts.session_id IS NOT NULL AND verdicts.question_id IS NOT NULL
+    FROM {run_cells} AS cells LEFT JOIN derived.sessions USING (session_id)
+    WHERE run_id = $run_id AND cells.session_id IS NOT NULL AND cells.question_id IS NOT NULL
 ), sets AS (
     SELECT models, count(*) AS sessions FROM of_run WHERE models IS NOT NULL GROUP BY models
 ), prompt_sets AS (

@@ -12,13 +12,45 @@ SECOND = re.compile(
 )
 # By which run a judge is compared with people: that of some judges which measured what is labelled.
 OTHERS = {"evaluator/statistics/agreement/labelled_gates.sql"}
+TABLE = re.compile(r"\b(FROM|JOIN|UPDATE|INTO) verdicts\b")
+OF_THE_TABLE = {
+    "evaluator/grading/save.py": "a grade is written",
+    "evaluator/watch/record.py": "a verdict is on what a session has now",
+    "evaluator/watch/sql/rolled.sql": "when a rolling run gave its verdicts",
+    "evaluator/lake/derive_slice.py": "the new rows of a lake",
+    "evaluator/grading/stored_run.py": "a whole run, in the order in which it was written",
+    "evaluator/judge/get_verdict.sql": "another table of this name: the cache of a judge's answers",
+    "evaluator/judge/put_verdict.sql": "the same",
+}
+BY_TIME = re.compile(r"ORDER BY[^;]{0,200}\bgraded_at\b")
+# What else is in the order of its time: runs, and what they record of metrics and questions.
+OF_RUNS = {
+    "evaluator/grading/run_list.py",
+    "evaluator/grading/runs.sql",
+    "evaluator/running/earlier_runs.sql",
+    "evaluator/statistics/agreement/latest_run_of.sql",
+    "evaluator/statistics/comparison/measured.sql",
+    "evaluator/statistics/comparison/questions.sql",
+    "evaluator/statistics/trends/trend.py",
+    "evaluator/view/runs_to_compare.sql",
+    "evaluator/view/session_verdicts.sql",
+    "evaluator/watch/sql/rolling_run.sql",
+}
+
+
+def found(pattern: re.Pattern[str]) -> set[str]:
+    """Return the files with a match outside of the folder of results."""
+    files = [path for kind in ("sql", "py") for path in (ROOT / "evaluator").rglob(f"*.{kind}")]
+    names = {
+        str(path.relative_to(ROOT)) for path in files if pattern.search(path.read_text(encoding="utf-8"))
+    }
+    return {name for name in names if not name.startswith("evaluator/results/")}
 
 
 def test_nothing_else_says_which_verdict_of_a_session_is_the_latest() -> None:
-    files = [path for kind in ("sql", "py") for path in (ROOT / "evaluator").rglob(f"*.{kind}")]
-    found = {str(path.relative_to(ROOT)) for path in files if SECOND.search(path.read_text(encoding="utf-8"))}
-    assert {name for name in found if not name.startswith("evaluator/results/")} == OTHERS
-    assert {name for name in found if name.startswith("evaluator/results/")} == {
-        "evaluator/results/latest_scores.sql",
-        "evaluator/results/place_verdicts.sql",
-    }
+    assert found(SECOND) == OTHERS
+    assert found(BY_TIME) == OF_RUNS | OTHERS
+
+
+def test_verdicts_are_read_from_the_views() -> None:
+    assert found(TABLE) == set(OF_THE_TABLE)

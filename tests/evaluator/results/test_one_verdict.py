@@ -16,6 +16,8 @@ from serving import serving
 
 import spangrade as package
 from spangrade.evaluator.results.views import place_verdicts
+from spangrade.evaluator.statistics.agreement.statistics import Confusion
+from spangrade.evaluator.statistics.agreement.stored import judged_as_people
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
@@ -177,3 +179,23 @@ def test_a_verdict_that_is_older_than_its_session_is_marked_at_every_door(
     assert [row["session_id"] for row in opened.list_sessions(stale=True)] == []
     line = "1 verdict of the first given before more of the session arrived: grade again"
     assert line in "\n".join(spangrade("compare", "before", "after", "--db", db).out)
+
+
+def test_people_are_compared_with_the_verdict_of_a_rolling_run_as_of_when_it_was_given(db: Path) -> None:
+    opened = package.open(db)
+    rolling = opened.grade(gates="token_usage<=0", name="rolling")
+    opened.grade(gates="token_usage<=1000000", name="later")
+    opened.label("conversation-1", "pass", by="ann", metric="token_usage")
+    with Store.open(db) as store:
+        store.query("UPDATE runs SET judge = 'j', judge_calls = 1")
+        for table, time in (("scores", "scored_at"), ("verdicts", "given_at")):
+            given = f"UPDATE {table} SET {time} = runs.graded_at FROM runs WHERE runs.run_id = $run "
+            store.query(given + f"AND {table}.run_id = $run", {"run": rolling.run_id})
+        store.query(
+            "UPDATE runs SET graded_at = graded_at + INTERVAL 1 day WHERE run_id = $run",
+            {"run": rolling.run_id},
+        )
+    with Store.open(db, read_only=True) as store:
+        ((version,),) = store.query("SELECT DISTINCT version FROM run_metrics WHERE metric = 'token_usage'")
+        agreed = judged_as_people(store, ["j"], {"token_usage": [version]}, "passed")
+    assert agreed == {"token_usage": Confusion(1, 0, 0, 0), "passed": Confusion(1, 0, 0, 0)}
