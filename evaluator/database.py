@@ -45,6 +45,7 @@ from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores, save_external_scores
 from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report, reports_named
 from spangrade.evaluator.review.scores.queue import ToReview, queued
+from spangrade.evaluator.review.scores.queues import USUAL
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.fields import FieldError
@@ -1005,7 +1006,7 @@ class Database:
         metric: str | None = None,
         seed: int = 0,
         limit: int | None = None,
-        queue: str = "suggested",
+        queue: str = USUAL,
         by: str | None = None,
         origin: str = "production",
     ) -> list[ToReview]:

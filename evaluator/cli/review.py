@@ -16,7 +16,7 @@ from rich.text import Text
 
 from spangrade.evaluator.cli.options import PRODUCTION, Db, LakeCatalog, Origin
 from spangrade.evaluator.cli.output import console, database_or_lake, note_origins
-from spangrade.evaluator.review.scores.queues import Queue
+from spangrade.evaluator.review.scores.queues import USUAL, Queue
 
 if TYPE_CHECKING:
     from spangrade import Database
@@ -44,7 +44,7 @@ def review(
             "failed, disputed by your labels, sampled (at random, as `spangrade judge agreement` needs), or "
             "all unlabelled."
         ),
-    ] = Queue.SUGGESTED,
+    ] = USUAL,
     origin: Origin = PRODUCTION,
     golden: Annotated[
         Path | None,

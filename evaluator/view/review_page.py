@@ -7,7 +7,7 @@ from typing import Any
 
 from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin, origin_filter
 from spangrade.evaluator.review.scores.queue import Queued, queued
-from spangrade.evaluator.review.scores.queues import ABOUT, Queue
+from spangrade.evaluator.review.scores.queues import ABOUT, USUAL
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store
 
@@ -63,7 +63,7 @@ def _queued(
 
 
 def _kind(texts: Mapping[str, str]) -> str:
-    return texts.get("queue") or Queue.FAILED
+    return texts.get("queue") or USUAL
 
 
 def _among(texts: Mapping[str, str]) -> list[str]:

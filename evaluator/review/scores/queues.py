@@ -15,6 +15,8 @@ class Queue(StrEnum):
     UNLABELLED = "unlabelled"
 
 
+USUAL = Queue.SUGGESTED  # that of the command, of Python and of the pages where none is named
+
 ABOUT = {
     Queue.SUGGESTED: "where gates disagree, then near a threshold, then others at random",
     Queue.FAILED: "failed or broken",

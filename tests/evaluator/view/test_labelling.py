@@ -258,7 +258,7 @@ def test_the_queue_goes_on_behind_a_skipped_session_and_ends_where_it_is_listed(
 
 def test_failed_and_disputed_sessions_have_queues(served: Served, db: Path) -> None:
     open_database(db).grade(gates=["tool_success_rate>=0.9"])
-    listed = re.findall(r'<tr data-session="([^"]+)"', served.get("/review").text)
+    listed = re.findall(r'<tr data-session="([^"]+)"', served.get("/review?queue=failed").text)
     assert sorted(listed) == ["conversation-2", "conversation-3"]
     assert "Nothing is in this queue" in served.get("/review?queue=disputed").text
     open_database(db).label("conversation-2", "pass", by="bob")
@@ -302,6 +302,12 @@ def test_the_command_python_pages_and_sql_have_one_queue(
         found = [one.session_id for one in opened.to_review(queue=queue, seed=2, by="ann")]
         assert (found, walked) == (listed, listed), queue
         assert bool(listed) is True
+    page = re.findall(r'<tr data-session="([^"]+)"', served.get("/review").text)
+    monkeypatch.setattr("sys.stdin", io.StringIO("s" * 9))
+    done = spangrade("review", "--by", "ann", "--db", db)
+    walked = [line.split()[1] for line in done.out if line.startswith("session  ")]
+    suggested = [one.session_id for one in opened.to_review(queue="suggested", by="ann")]
+    assert [one.session_id for one in opened.to_review(by="ann")] == page == walked == suggested
     in_view = opened.sql("SELECT session_id, reason, reviewer, details FROM review_queue ORDER BY ALL").rows()
     assert [tuple(row.values()) for row in in_view] == [
         ("conversation-2", "disagreement", None, "tool_success_rate 0.5 failed, token_usage 285 passed"),
