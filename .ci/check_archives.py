@@ -37,6 +37,9 @@ def main(dist: Path) -> int:
     expected_in_wheel |= {
         f"spangrade/{path.removeprefix(SOURCE)}" for path in tracked if path.startswith(SOURCE)
     }
+    expected_in_wheel |= {
+        f"spangrade/{path}" for path in tracked if path.startswith("docs/") and path.endswith(".md")
+    }
     missing = {sdist.name: tracked - in_sdist, wheel.name: expected_in_wheel - in_wheel}
     for name, paths in missing.items():
         for path in sorted(paths):

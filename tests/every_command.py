@@ -58,6 +58,7 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("delete",): ("--session", "conversation-1"),
     ("metrics",): (),
     ("config",): (),
+    ("mcp",): ("--instructions",),
     ("convert", "it"): ("promptfoo.json", "--output", "converted.json"),
     ("convert", "test-to-golden"): ("-i", "log.json", "-o", "converted.json", "-a", "shop"),
     ("convert", "adk-history"): ("--agent-dir", str(HISTORY / "1.39.1")),

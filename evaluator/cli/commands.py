@@ -157,6 +157,12 @@ COMMANDS: Mapping[str, Command] = {
         "Query the spans and what is derived from them.",
         "spangrade sql 'SELECT session_id, cost_usd FROM sessions'",
     ),
+    "mcp": Command(
+        "mcp:mcp",
+        PRODUCTION,
+        "Let a coding agent ask about sessions and runs over MCP.",
+        "spangrade mcp --db agents.duckdb",
+    ),
     "runs": Command("runs:runs", UPKEEP, "List the runs, the newest first.", "spangrade runs --limit 10"),
     "doctor": Command(
         "doctor:doctor",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,9 +13,6 @@ from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputForma
 from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import print_line, printable
-
-if TYPE_CHECKING:
-    from spangrade.evaluator.database import Finding
 
 _COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
 
@@ -54,7 +50,9 @@ def lint(
     if format is Format.JSON:
         print_json(findings)
     elif findings:
-        print_table(_by_kind(findings), _COLUMNS)
+        from spangrade.evaluator.reports.findings import by_kind
+
+        print_table(by_kind(findings), _COLUMNS)
     else:
         print_line("nothing is lacking" if dataset is None or is_any else "nothing is recorded yet")
     fixable = any(finding.metrics and finding.advice for finding in findings)
@@ -69,19 +67,3 @@ def _explain(dataset: Path) -> None:
     path = find_dataset(dataset)[0] if dataset.is_dir() else dataset
     for question in read_dataset(path).questions.golden_questions:
         sys.stdout.write(f"{printable(f'{question.id} {passes_if(question)}', newline=' ')}\n")
-
-
-def _by_kind(findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    """Yield a row for findings that differ only in the session and the count."""
-    counts: dict[tuple[Any, ...], list[int]] = {}
-    for one in findings:
-        counts.setdefault((one.code, one.what, one.metrics, one.advice), []).append(one.count)
-    for (code, what, metrics, advice), by_session in counts.items():
-        yield {
-            "code": code,
-            "sessions": len(by_session),
-            "count": sum(by_session),
-            "what": what,
-            "inconclusive": ", ".join(metrics) or None,
-            "advice": advice,
-        }

@@ -21,6 +21,7 @@ from typer.main import get_command
 
 from spangrade import Selection
 from spangrade.evaluator.grading.origin import OriginFilter
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError, OptionField, option_fields
 from spangrade.tracer.terminal import LogFormat, LogLevel
 
@@ -98,6 +99,29 @@ ListedOrigin = Annotated[
     typer.Option("--origin", help=_ORIGIN, show_default="production; any as long as there is none"),
 ]
 SessionId = Annotated[str, typer.Argument(help="A session's id, or the beginning of one.")]
+AllowLabels = Annotated[
+    bool, typer.Option("--allow-labels", help="Let others write labels, scores and golden questions.")
+]
+Person = Annotated[
+    str | None, typer.Option("--as", metavar="NAME", help="With --allow-labels: the person who labels.")
+]
+GoldenToWrite = Annotated[
+    Path | None,
+    typer.Option(
+        "--golden",
+        metavar="FILE",
+        help="With --allow-labels: the golden file to which questions are added.",
+    ),
+]
+
+
+def person_who_labels(allow_labels: bool, person: str | None, golden: Path | None) -> str | None:
+    """Return the person who labels, None if nobody does. Raises InputError if only a part is given."""
+    if allow_labels != (person is not None and bool(person.strip())):
+        raise InputError("--allow-labels and --as NAME go together: a label has the name of its person")
+    if golden is not None and not allow_labels:
+        raise InputError("--golden is the file that a reviewer writes: expected --allow-labels, too")
+    return None if person is None else person.strip()
 
 
 class Only(tuple[str, ...]):

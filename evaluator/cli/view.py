@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, LakeCatalog, LogFormatOption, LogLevelOption
+from spangrade.evaluator.cli.options import (
+    AllowLabels,
+    Db,
+    GoldenToWrite,
+    LakeCatalog,
+    LogFormatOption,
+    LogLevelOption,
+    Person,
+    person_who_labels,
+)
 from spangrade.evaluator.cli.output import database_or_lake
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service, print_line
@@ -30,19 +39,9 @@ def view(
         str | None,
         typer.Option(metavar="RUN", help="With --export: the run's name, or its id; else the latest."),
     ] = None,
-    allow_labels: Annotated[
-        bool, typer.Option("--allow-labels", help="Let the pages write labels, scores and golden questions.")
-    ] = False,
-    as_: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="With --allow-labels: the person who labels."),
-    ] = None,
-    golden: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With --allow-labels: the golden file to which questions are added."
-        ),
-    ] = None,
+    allow_labels: AllowLabels = False,
+    as_: Person = None,
+    golden: GoldenToWrite = None,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
@@ -60,10 +59,7 @@ def view(
         return
     if run is not None:
         raise InputError("--run names the run to --export: expected both")
-    if allow_labels != (as_ is not None and bool(as_.strip())):
-        raise InputError("--allow-labels and --as NAME go together: a label has the name of its person")
-    if golden is not None and not allow_labels:
-        raise InputError("--golden is the file that a reviewer writes: expected --allow-labels, too")
+    person = person_who_labels(allow_labels, as_, golden)
     try:
         from spangrade.evaluator.view.database import viewed
         from spangrade.evaluator.view.labelling import Reviewer
@@ -76,7 +72,7 @@ def view(
         serve(
             viewed(opened.stored),
             port,
-            reviewer=Reviewer(as_.strip(), golden) if as_ is not None else None,
+            reviewer=None if person is None else Reviewer(person, golden),
             ready=lambda url: _log.info("%s at %s (Ctrl+C stops)", opened.path, url),
         )
     _log.info("stopped")

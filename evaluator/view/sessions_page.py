@@ -150,8 +150,10 @@ def sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         else [(word_of(name, value), {**view, name: value}) for name, value in _PROPOSED],
         "sort": str(sort),
         "columns": columns,
-        "next": {**given, "after": _cursor(rows[-1])} if rows and (more or before) else None,
-        "previous": {**given, "before": _cursor(rows[0])} if rows and (after or (before and more)) else None,
+        "next": {**given, "after": cursor_of(rows[-1])} if rows and (more or before) else None,
+        "previous": {**given, "before": cursor_of(rows[0])}
+        if rows and (after or (before and more))
+        else None,
     }
 
 
@@ -313,7 +315,8 @@ def _beyond(known: bool, descending: bool, backwards: bool) -> str:
     return condition if backwards else f"{condition} OR sort_key IS NULL"
 
 
-def _cursor(row: Mapping[str, Any]) -> str:
+def cursor_of(row: Mapping[str, Any]) -> str:
+    """Return where a page goes on after a row."""
     content = orjson.dumps([row["sort_key"], row["session_id"][:_LONGEST_ID]])
     return base64.urlsafe_b64encode(content).decode("ascii").rstrip("=")
 

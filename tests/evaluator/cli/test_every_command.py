@@ -30,7 +30,7 @@ CODES |= {words: 2 for words in COMMANDS if words[0] == "lake"}
 READ = {
     ("sessions",), ("show",), ("runs",), ("explain",), ("trend",), ("regrade",), ("lint",), ("sql",),
     ("schema",), ("metrics",), ("config",), ("doctor",), ("judge", "it"), ("judge", "agreement"),
-    ("rules", "mine"), ("rules", "check"),
+    ("rules", "mine"), ("rules", "check"), ("mcp",),
 }  # fmt: skip
 every_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 

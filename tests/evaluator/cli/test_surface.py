@@ -16,7 +16,7 @@ from typer.main import get_command
 from spangrade.evaluator.cli.app import app
 from spangrade.evaluator.cli.commands import COMMANDS, GROUPS, help_text
 
-MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 26, 200, 25
+MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 27, 200, 25
 
 
 def visible(command, words=()):

@@ -1,0 +1,1 @@
+"""What coding agents ask of a database over the Model Context Protocol."""
