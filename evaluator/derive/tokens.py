@@ -53,8 +53,9 @@ def _sound(call: ModelCall, apart: set[tuple[str | None, str | None, str | None]
 def beyond_calls(tree: Tree) -> tuple[int, int]:
     """Return the input and output tokens of runs that are above the sum of the model calls in them.
 
-    Only an agent's first run in the session counts, and only one that is not below another agent's: any other
-    total may be that of the agent's life, or shared with its caller.
+    Only an agent's first run in the session counts, and only one that is not below another agent's and
+    follows no model call with tokens: any other total may be that of the agent's life, or shared with its
+    caller, or with the agent that handed over.
     """
     inputs, outputs = 0, 0
     inside: dict[Node, tuple[int, int]] = {}
@@ -65,12 +66,15 @@ def beyond_calls(tree: Tree) -> tuple[int, int]:
             tokens = (call.tokens.input_tokens or 0, call.tokens.output_tokens or 0)
             inside[above.span.node] = known[0] + tokens[0], known[1] + tokens[1]
             above = tree.nearest(above)
+    first_call_ns = min((call.span.start_ns for call in tree.model_calls if any(call.tokens[:2])), default=0)
     started: set[str | None] = set()
     for run in tree.agents:
         is_first = run.name not in started
         started.add(run.name)
         counted = inside.get(run.span.node)
-        if not is_first or counted is None or not any(counted) or _is_below_an_agent(run, tree):
+        if not is_first or run.span.start_ns > first_call_ns:
+            continue
+        if counted is None or not any(counted) or _is_below_an_agent(run, tree):
             continue
         more = [(a or 0) - b for a, b in zip(run.tokens[:2], counted, strict=True)]
         if None not in run.tokens[:2] and min(more) >= 0:

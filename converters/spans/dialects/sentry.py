@@ -1,6 +1,6 @@
 """Sentry's spans of agents: the conventions with names of its own for what is said and passed.
 
-https://develop.sentry.dev/sdk/telemetry/traces/modules/ai-agents/. No recording: by the documentation.
+https://develop.sentry.dev/sdk/telemetry/traces/modules/ai-agents/
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.messages import is_of_user
 from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import parse_json, text
 from spangrade.tracer import semconv
@@ -23,6 +24,9 @@ _NAMES = {
     "gen_ai.request.messages": semconv.INPUT_MESSAGES,
     "gen_ai.tool.input": semconv.TOOL_CALL_ARGUMENTS,
     "gen_ai.tool.output": semconv.TOOL_CALL_RESULT,
+    "gen_ai.usage.input_tokens.cached": semconv.CACHE_READ_TOKENS,
+    "gen_ai.usage.input_tokens.cache_write": semconv.CACHE_WRITE_TOKENS,
+    "gen_ai.usage.output_tokens.reasoning": semconv.REASONING_TOKENS,
 }
 
 
@@ -32,9 +36,23 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (it 
     for name, conventional in _NAMES.items():
         if name in attributes:
             attributes.setdefault(conventional, attributes[name])
+    if isinstance(given := parse_json(attributes.get(semconv.INPUT_MESSAGES)), list):
+        attributes[semconv.INPUT_MESSAGES] = [message for one in given for message in _messages(one)]
     if not attributes.keys().isdisjoint((_TEXT, _CALLS)):
         attributes.setdefault(semconv.OUTPUT_MESSAGES, canonical([_message(span.attributes)]))
     return genai.read_attributes(span, attributes)
+
+
+def _messages(message: Any) -> list[Any]:
+    """Return a message; where its text is the JSON of the messages that an agent was given, these."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        content = content[0].get("text")
+    if isinstance(content, str) and content.startswith('[{"'):
+        listed = parse_json(content)
+        if isinstance(listed, list) and any(map(is_of_user, listed)):
+            return listed
+    return [message]
 
 
 def _message(attributes: Any) -> dict[str, Any]:
@@ -44,7 +62,7 @@ def _message(attributes: Any) -> dict[str, Any]:
     found = [one if isinstance(one, dict) else {} for one in (calls if isinstance(calls, list) else ())]
     return {
         "role": "assistant",
-        "content": "".join(part for part in map(text, texts) if part) or None,
+        "content": "".join(part for part in map(text, texts) if part and part != "None") or None,
         "tool_calls": [
             {"id": one.get("id"), "type": "function", "function": one.get("function") or one} for one in found
         ],
