@@ -865,28 +865,33 @@ class Database:
 
     def explain(
         self,
-        run: str,
+        run: str | None = None,
         what: str = "",
         *,
         baseline: str | None = None,
         select: Selection | str | None = None,
     ) -> list[Cluster]:
-        """Return why sessions of a run failed: those that failed alike together, the largest cluster first.
+        """Return why sessions failed: those that failed alike together, the largest cluster first.
 
-        Arguments and values do not part them: eight sessions that lack a call of one tool are one cluster. A
-        cluster has the steps that its sessions share, and the step at which they part from sessions of the
-        same questions that pass, in the run itself or in the `baseline`; runs are named as in `compare`. With
-        `what` only the clusters are returned whose text has it. Raises InputError if there is no such run.
+        They are those of a run or, without one, those of production (of any origin if there are none) by the
+        verdict that they show. Arguments and values do not part them: eight sessions that lack a call of one
+        tool are one cluster. A cluster has the facts
+        that tell it from sessions that pass, of the run or of the `baseline`; runs are named as in `compare`.
+        With `what` only the clusters are returned whose text has it. Raises InputError if there is no such
+        run.
         """
         from spangrade.evaluator.grading.run_list import find_run_id
-        from spangrade.evaluator.statistics.clusters import clusters
-        from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
+        from spangrade.evaluator.statistics.comparison.stored_sample import sessions_of_run, shown_sessions
+        from spangrade.evaluator.statistics.explained.groups import explain
 
         with self._selecting(select) as (store, among):
-            sessions = sample_of_run(store, find_run_id(store, run)).graded
-            sessions = tuple(one for one in sessions if among is None or one.session_id in among)
-            others = () if baseline is None else sample_of_run(store, find_run_id(store, baseline)).graded
-        return [one for one in clusters(sessions, others) if what in one.what]
+            run_id = None if run is None else find_run_id(store, run)
+            sessions = shown_sessions(store) if run_id is None else sessions_of_run(store, run_id)
+            if among is not None:
+                sessions = tuple(one for one in sessions if one.session_id in among)
+            others = () if baseline is None else sessions_of_run(store, find_run_id(store, baseline))
+            found = explain(store, sessions, others, run_id)
+        return [one for one in found if what in one.what or any(what in each for each, _ in one.reasons)]
 
     def trend(
         self,

@@ -76,7 +76,7 @@ COMMANDS: Mapping[str, Command] = {
     "explain": Command(
         "explain:explain",
         GOLDEN,
-        "Show why sessions of a run failed, those that failed alike together.",
+        "Show why sessions failed, those that failed alike together, and what tells them apart.",
         "spangrade explain latest",
     ),
     "convert": Command(

@@ -11,12 +11,20 @@ from spangrade.evaluator.reports.tables import cell
 from spangrade.evaluator.statistics.clusters import Cluster
 from spangrade.tracer.terminal import counted
 
+_MOST_REASONS = 3  # of a cluster, those of most sessions
+
 
 def explained(clusters: Iterable[Cluster]) -> Text:
-    """Return each cluster with its shared path, where it parts from sessions that pass, and examples."""
+    """Return each cluster: what tells it from sessions that pass, its shared path, examples, a line."""
     lines: list[Text] = []
     for one in clusters:
         lines.append(cell(f"{one.what}: {counted(len(one.sessions), 'session')}"))
+        if [what for what, _ in one.reasons] not in ([], [one.what]):
+            reasons = ", ".join(f"{what} ({number})" for what, number in one.reasons[:_MOST_REASONS])
+            lines.append(cell(f"  reasons: {reasons}"))
+        for fact in one.facts:
+            here, passing = f"{fact.here} of {fact.of}", f"{fact.passing} of {fact.of_passing}"
+            lines.append(cell(f"  {fact.text}: {here}; {passing} that pass"))
         lines.append(cell(f"  path: {', '.join(one.shared) or 'no step is shared'}"))
         if one.parts:
             lines.append(cell(f"  {one.parts} ({one.parted} of {one.compared})"))
@@ -27,6 +35,8 @@ def explained(clusters: Iterable[Cluster]) -> Text:
                 else "without a question"
             )
             lines.append(Text(f"  no session {which} passes; --baseline RUN has some"))
+        if one.look_at:
+            lines.append(cell(f"  look at: {one.look_at}"))
         lines.append(cell(f"  for example: {', '.join(one.examples)}"))
     return Text("\n").join(lines) if lines else Text("no session failed")
 
@@ -42,4 +52,7 @@ def cluster_json(cluster: Cluster) -> dict[str, Any]:
         "parted": cluster.parted,
         "compared": cluster.compared,
         "examples": list(cluster.examples),
+        "reasons": [{"what": what, "sessions": number} for what, number in cluster.reasons],
+        "facts": [fact._asdict() for fact in cluster.facts],
+        "look_at": cluster.look_at or None,
     }

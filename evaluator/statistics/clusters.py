@@ -11,8 +11,8 @@ from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.statistics.comparison.parting import parting
 from spangrade.evaluator.statistics.comparison.sample import Graded
 
-_FAILING = (Verdict.FAILED, Verdict.BROKEN)
-_EXAMPLES = 3
+FAILING = (Verdict.FAILED, Verdict.BROKEN)
+_EXAMPLES = 2
 _TEXT = r'"(?:[^"\\]|\\.)*+"'
 # A value that differs; it stops where another begins, so that the search is linear.
 _WAS = re.compile(
@@ -30,12 +30,27 @@ _RAISED = re.compile(r"( without an answer: \w{1,80}): (?:.|\n){0,1500}? \([^()\
 _VALUE = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+|\d{3,}")  # not the number of a turn or a step
 
 
+class Separated(NamedTuple):
+    """A fact that more of a cluster have than chance explains: of which kind it is, and how many have it."""
+
+    kind: str
+    text: str
+    here: int
+    of: int
+    passing: int
+    of_passing: int
+
+
 class Cluster(NamedTuple):
     """Sessions that failed alike: the gates, and what of tools, steps and errors their reasons name.
 
     `shared` are the steps with which the paths of all of them begin. `parts` says at which step most of those
     part from a session of the same question that passes, `parted` of how many that is true, `compared` how
     many have such a session.
+
+    `reasons` are what went wrong in them, each with its number of sessions. `facts` tell them from sessions
+    that pass, what says most first; a cluster that is a part of those with its reasons, or has several, is
+    named after the first. `look_at` is the line of an example that shows it.
     """
 
     what: str
@@ -44,10 +59,13 @@ class Cluster(NamedTuple):
     parts: str
     parted: int
     compared: int
+    reasons: tuple[tuple[str, int], ...] = ()
+    facts: tuple[Separated, ...] = ()
+    look_at: str = ""
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """The ids of three sessions, of as many questions as there are."""
+        """The ids of two sessions, of as many questions as there are."""
         by_question = {one.key: one.session_id for one in reversed(self.sessions)}
         ids = dict.fromkeys([*reversed(by_question.values()), *(one.session_id for one in self.sessions)])
         return tuple(ids)[:_EXAMPLES]
@@ -87,31 +105,27 @@ def _with_failed(found: re.Match[str]) -> str:
     return "; ".join([found[1], *([", ".join(failed)] if failed else [])])
 
 
-def clusters(sessions: Iterable[Graded], others: Iterable[Graded] = ()) -> list[Cluster]:
-    """Return the failed and broken sessions in clusters, the largest first.
+Paths = Mapping[str | None, Sequence[Sequence[str]]]  # of sessions that pass, by question
 
-    They are held against those of the `sessions`, and of the `others`, that pass: of the same question, and
-    without one against that whose path is the same for longest.
-    """
-    sessions = list(sessions)
+
+def passing_paths(sessions: Iterable[Graded]) -> Paths:
+    """Return the paths of sessions that pass: one of each question, and several of those without one."""
     passing: dict[str | None, list[Sequence[str]]] = {}
-    for one in (*sessions, *others):
+    for one in sessions:
         if one.verdict == Verdict.PASSED and one.trajectory is not None:
             paths = passing.setdefault(one.question_id, [])
             most = _PATHS if one.question_id is None else 1
             if len(paths) < most and one.trajectory not in paths:
                 paths.append(one.trajectory)
-    alike: dict[str, list[Graded]] = {}
-    for one in sessions:
-        if one.verdict in _FAILING:
-            alike.setdefault(what_went_wrong(one.reason), []).append(one)
-    made = [_cluster(what, each, passing) for what, each in alike.items()]
-    return sorted(made, key=lambda cluster: (-len(cluster.sessions), cluster.what))
+    return passing
 
 
-def _cluster(
-    what: str, sessions: Sequence[Graded], passing: Mapping[str | None, Sequence[Sequence[str]]]
-) -> Cluster:
+def cluster(what: str, sessions: Sequence[Graded], passing: Paths) -> Cluster:
+    """Return sessions that failed alike as a cluster.
+
+    They are held against sessions that pass: of the same question, and without one against that whose path is
+    the same for longest.
+    """
     paths = [one.trajectory or () for one in sessions]
     parted = parting(paths)
     shared = paths[0] if parted is None else paths[0][: parted.step - 1]

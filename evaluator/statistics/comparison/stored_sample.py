@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from spangrade.evaluator.grading.origin import listed_origin, origin_condition
 from spangrade.evaluator.grading.run_list import BRANCH
 from spangrade.evaluator.grading.selection import select_sessions
 from spangrade.evaluator.grading.spec import Selection
@@ -69,6 +70,21 @@ def sample_of_condition(store: Store, condition: str, expected: Expectations) ->
         kind = "graded session" if selected else "session"
         raise InputError(f"compare {condition!r}: no {kind} in {store.path} meets it")
     return replace(sample, ungraded=len(selected) - len(sample.session_ids))
+
+
+def sessions_of_run(store: Store, run_id: str) -> tuple[Graded, ...]:
+    """Return the sessions of a run with their grades, and their paths."""
+    chosen = with_views(statement("sessions_of_run", "spangrade.evaluator.statistics.comparison"))
+    return graded_sessions(store, chosen, {"run_id": run_id})
+
+
+def shown_sessions(store: Store) -> tuple[Graded, ...]:
+    """Return the sessions of production, or of any origin if there are none, by the grade that they show."""
+    chosen = with_views(
+        "SELECT * FROM {grades} SEMI JOIN (SELECT session_id FROM derived.sessions WHERE $condition) "
+        "USING (session_id) WHERE shown"
+    ).replace("$condition", origin_condition(listed_origin(store, None)))
+    return graded_sessions(store, chosen, {})
 
 
 def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tuple[Graded, ...]:

@@ -1,13 +1,14 @@
 """Why sessions failed: those that failed alike together, and what changed in those that flipped."""
 
 import json
+import re
 import sys
 import textwrap
 
 import pytest
 from command_line import run as spangrade
 
-from spangrade.evaluator.statistics.clusters import clusters, what_went_wrong
+from spangrade.evaluator.statistics.clusters import cluster, passing_paths, what_went_wrong
 from spangrade.evaluator.statistics.comparison.sample import Graded
 
 SHOP = """
@@ -79,7 +80,8 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
         "  path: shop, look_up",
         "  step 3: cancel where it passes, the end here (3 of 3)",
     ]
-    assert explained[3].startswith("  for example: cancel-1-")
+    assert re.fullmatch(rf"  look at: look_up at span \w{{16}}; {re.escape(reason)}", explained[3])
+    assert explained[4].startswith("  for example: cancel-1-")
     assert spangrade("explain", "lazy").out[2] == (
         "  no session of these questions passes; --baseline RUN has some"
     )
@@ -131,13 +133,11 @@ def test_a_cluster_is_held_against_passing_sessions_of_the_same_question():
         Graded("a2", "a", "passed", "", ("agent", "x")),
         Graded("b1", "b", "failed", "missing: x{2}", None),
         Graded("c1", "c", "inconclusive", "not known", ("agent",)),
-        Graded("d1", "d", "broken", "mine: ZeroDivisionError", ("agent",)),
     ]
-    first, second = clusters(sessions)
-    assert (first.what, first.examples) == ("missing: x", ("a1", "b1"))
-    assert (first.parts, first.parted, first.compared) == ("step 2: x where it passes, y here", 1, 1)
-    assert first.shared == ()
-    assert (second.what, second.parts) == ("mine: ZeroDivisionError", "")
+    found = cluster("missing: x", [sessions[0], sessions[2]], passing_paths(sessions))
+    assert (found.what, found.examples) == ("missing: x", ("a1", "b1"))
+    assert (found.parts, found.parted, found.compared) == ("step 2: x where it passes, y here", 1, 1)
+    assert found.shared == ()
 
 
 FAILING = """
@@ -205,10 +205,10 @@ def test_without_questions_a_failure_is_held_against_the_passing_session_that_is
         Graded("c", None, "passed", "", ("agent", "find", "pay")),
         Graded("d", "q", "passed", "", ("agent", "find", "ask", "wait")),
     ]
-    (found,) = clusters(sessions)
+    found = cluster("missing: pay", sessions[:1], passing_paths(sessions))
     parts = "step 3: pay where it passes, ask here"
     assert (found.parts, found.parted, found.compared) == (parts, 1, 1)
-    assert [one.parts for one in clusters(sessions[:1])] == [""]
+    assert cluster("missing: pay", sessions[:1], {}).parts == ""
     assert spangrade("run", "cancelling.py:answer", "golden.json").code == 0
     (shop / "lazy").touch()
     assert spangrade("run", "cancelling.py:answer", "golden.json").code == 1

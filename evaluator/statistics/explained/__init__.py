@@ -1,0 +1,1 @@
+"""Why sessions failed: what tells them from those that pass."""

@@ -1,0 +1,105 @@
+"""Facts of sessions that may tell those that failed from those that pass, counted and found by SQL.
+
+A fact is a short text of one of the kinds below: `refund(currency) is given`. What is missing is one, too:
+that a tool is not called, or that an argument is given in none of its calls.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+PASSING = -1  # the part of the sessions that pass
+KINDS = ("error", "argument", "step", "tool", "version", "model", "question", "input")  # what says most first
+_QUERIES = ("errors", "arguments", "steps", "calls", "sessions", "words")
+_PACKAGE = "spangrade.evaluator.statistics.explained"
+_CALLS, _NOT_CALLED = "calls ", "does not call "
+_GIVEN, _NOT_GIVEN = " is given", " is not given"
+
+
+class Fact(NamedTuple):
+    """A fact: its kind, what it says, and of one that is missing what would be there, else None."""
+
+    kind: str
+    text: str
+    opposite: str | None = None
+
+
+class Chosen(NamedTuple):
+    """Sessions, the part of each, a number or `PASSING`, and the question of each, None without one."""
+
+    session_ids: Sequence[str]
+    parts: Sequence[int]
+    questions: Sequence[str | None]
+
+
+def count_facts(store: Store, chosen: Chosen, least: int) -> dict[Fact, dict[int, int]]:
+    """Return in how many sessions of each part each fact is, of those that `least` of all sessions have."""
+    found: dict[Fact, dict[int, int]] = {}
+    values = {"session_ids": list(chosen.session_ids), "parts": list(chosen.parts), "least": least}
+    for name in _QUERIES:
+        for kind, text, parts, numbers in store.query(_query("count", name), values):
+            found[Fact(kind, text)] = dict(zip(parts, numbers, strict=True))
+    sizes: dict[int, int] = defaultdict(int)
+    questions: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for part, question in zip(chosen.parts, chosen.questions, strict=True):
+        sizes[part] += 1
+        if question is not None:
+            questions[question][part] += 1
+    for question, by_part in questions.items():
+        if sum(by_part.values()) >= least:
+            found[Fact("question", f"question {question}")] = by_part
+    found |= dict(_missing(found, sizes, least))
+    return found
+
+
+def _missing(
+    found: Mapping[Fact, Mapping[int, int]], sizes: Mapping[int, int], least: int
+) -> Iterator[tuple[Fact, dict[int, int]]]:
+    """Yield what is not called, and the arguments that are given in none of a tool's calls."""
+    for fact, by_part in found.items():
+        if fact.kind == "tool" and not fact.text.endswith(" again"):
+            text, among = fact.text.replace(_CALLS, _NOT_CALLED, 1), sizes
+        elif fact.kind == "argument" and fact.text.endswith(_GIVEN):
+            tool = fact.text.partition("(")[0]
+            text = fact.text.removesuffix(_GIVEN) + _NOT_GIVEN
+            among = found.get(Fact("tool", _CALLS + tool), {})
+        else:
+            continue
+        without = {part: number - by_part.get(part, 0) for part, number in among.items()}
+        if sum(without.values()) >= least:
+            yield Fact(fact.kind, text, fact.text), without
+
+
+def find_facts(
+    store: Store, facts: Collection[Fact], session_ids: Sequence[str], questions: Mapping[str, str | None]
+) -> dict[Fact, dict[str, str | None]]:
+    """Return which of the sessions have each fact, with the span where it is so first, if one shows it."""
+    wanted = {one.opposite or one.text for one in facts}
+    wanted |= {_CALLS + one.text.partition("(")[0] for one in facts if one.opposite is not None}
+    found: dict[str, dict[str, str | None]] = {}
+    values = {"session_ids": list(session_ids), "wanted": sorted(wanted)}
+    for name in _QUERIES if wanted else ():
+        for text, ids, spans in store.query(_query("places", name), values):
+            found[text] = dict(zip(ids, spans, strict=True))
+    made: dict[Fact, dict[str, str | None]] = {}
+    for fact in facts:
+        if fact.kind == "question":
+            having = (one for one in session_ids if f"question {questions[one]}" == fact.text)
+            made[fact] = dict.fromkeys(having)
+        elif fact.opposite is None:
+            made[fact] = found.get(fact.text, {})
+        else:
+            present = found.get(fact.opposite, {})
+            calls = found.get(_CALLS + fact.text.partition("(")[0], {}) if fact.kind == "argument" else None
+            among = dict.fromkeys(session_ids) if calls is None else calls
+            made[fact] = {one: span for one, span in among.items() if one not in present}
+    return made
+
+
+def _query(name: str, facts: str) -> str:
+    return statement(name, _PACKAGE).format(facts=statement(facts, _PACKAGE))

@@ -1,0 +1,218 @@
+"""The failures of sessions by where and how they part from sessions that pass.
+
+Sessions are first put together by what went wrong, that is by the reasons of their verdicts. What many of
+such a group have and few of those that pass is a fact that tells them apart (`separated`): one that nearly
+all have describes the group, one that a part of them has parts it, and groups that the same fact describes
+are one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.stored_grades import grades_of
+from spangrade.evaluator.metrics.causes import cause_text
+from spangrade.evaluator.statistics.clusters import (
+    FAILING,
+    Cluster,
+    Paths,
+    Separated,
+    cluster,
+    passing_paths,
+    what_went_wrong,
+)
+from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.explained.facts import (
+    KINDS,
+    PASSING,
+    Chosen,
+    Fact,
+    count_facts,
+    find_facts,
+)
+from spangrade.evaluator.statistics.explained.separated import Count, separated
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.sql import statement
+
+_LEAST = 3  # sessions with a fact that may part them from others
+_NEARLY_ALL = 0.9  # of a group: what this share has is said of all
+_WORTH_IT = 0.2  # of a group: what this share has beyond chance parts it
+_TIMES = 2  # as often as in sessions that pass
+_STILL = 0.01  # the largest p-value of a fact in a part of the group in which it is separated
+_MOST_FACTS = 3  # of a group
+_MOST_TRIED = 200  # facts of a group, those that most have beyond chance
+_LONGEST = 300  # characters of a line
+
+_Having = Mapping[Fact, Mapping[str, str | None]]  # the sessions that have a fact, with the span of each
+
+
+class _Group(NamedTuple):
+    """Sessions that failed alike, the fact that describes them, and those that may say more of them."""
+
+    sessions: tuple[Graded, ...]
+    lead: Fact | None
+    facts: tuple[Fact, ...]
+
+
+def explain(
+    store: Store, sessions: Sequence[Graded], others: Sequence[Graded] = (), run_id: str | None = None
+) -> list[Cluster]:
+    """Return the failed and broken sessions in groups, the largest first.
+
+    They are held against those of the `sessions`, and of the `others`, that pass. `run_id` is the run whose
+    verdicts they are, None for those that the sessions show.
+    """
+    by_reason: dict[str, list[Graded]] = {}
+    for one in sessions:
+        if one.verdict in FAILING:
+            by_reason.setdefault(what_went_wrong(one.reason), []).append(one)
+    passing = {one.session_id: one for one in (*sessions, *others) if one.verdict == Verdict.PASSED}
+    contrast = _contrast(store, list(by_reason.values()), list(passing.values()))
+    parts: dict[object, _Group] = {}
+    for (what, each), facts in zip(by_reason.items(), contrast.facts, strict=True):
+        for group in _parted(each, facts, contrast):
+            key = group.lead or what
+            before = parts.get(key, _Group((), group.lead, ()))
+            merged = tuple(dict.fromkeys((*before.facts, *group.facts)))
+            parts[key] = _Group((*before.sessions, *group.sessions), group.lead, merged)
+    paths = passing_paths((*sessions, *others))
+    sizes = {what: len(each) for what, each in by_reason.items()}
+    made = [_cluster(group, sizes, contrast, paths) for group in parts.values()]
+    made.sort(key=lambda one: (-len(one.sessions), one.what))
+    return _with_lines(store, made, contrast, run_id)
+
+
+class _Contrast(NamedTuple):
+    """What tells failures from sessions that pass.
+
+    `facts` are those of each group by its reason, what most have beyond chance first; `having` the failures
+    that have a fact, with the span of each, and `passed` how many of the `passing` have it.
+    """
+
+    facts: Sequence[Sequence[Fact]]
+    having: Mapping[Fact, Mapping[str, str | None]]
+    passed: Mapping[Fact, int]
+    passing: int
+
+    def count_of(self, fact: Fact, sessions: Collection[Graded]) -> Count:
+        """Return how many of some failures have a fact, beside those that pass."""
+        here = sum(one.session_id in self.having[fact] for one in sessions)
+        return Count(here, len(sessions), self.passed[fact], self.passing)
+
+    def ranked(self, facts: Iterable[Fact], sessions: Collection[Graded]) -> list[tuple[Fact, Count]]:
+        """Return the facts that tell some failures from sessions that pass, what says most first."""
+        counted = [(fact, self.count_of(fact, sessions)) for fact in facts]
+        return sorted(
+            ((fact, one) for fact, one in counted if _tells(one) and one.p <= _STILL),
+            key=lambda pair: (-pair[1].excess, KINDS.index(pair[0].kind), pair[0].text),
+        )
+
+
+def _tells(one: Count) -> bool:
+    return one.here >= _LEAST and one.here * one.of_passing >= _TIMES * one.passing * one.of
+
+
+def _contrast(store: Store, groups: Sequence[Sequence[Graded]], passing: Sequence[Graded]) -> _Contrast:
+    """Return what tells groups of failures from sessions that pass, beyond chance."""
+    large = {place: each for place, each in enumerate(groups) if len(each) >= _LEAST}
+    if not passing or not large:
+        return _Contrast([()] * len(groups), {}, {}, len(passing))
+    chosen = [(one, place) for place, each in large.items() for one in each]
+    chosen += [(one, PASSING) for one in passing]
+    found = count_facts(
+        store,
+        Chosen(
+            [one.session_id for one, _ in chosen],
+            [place for _, place in chosen],
+            [one.question_id for one, _ in chosen],
+        ),
+        _LEAST,
+    )
+    tested = [
+        (place, fact, Count(by_part.get(place, 0), len(each), by_part.get(PASSING, 0), len(passing)))
+        for fact, by_part in found.items()
+        for place, each in large.items()
+    ]
+    ranked: list[list[tuple[float, int, str, Fact]]] = [[] for _ in groups]
+    for index in separated([one for _, _, one in tested]):
+        place, fact, one = tested[index]
+        if _tells(one):
+            ranked[place].append((-one.excess, KINDS.index(fact.kind), fact.text, fact))
+    facts = [[fact for *_, fact in sorted(each)[:_MOST_TRIED]] for each in ranked]
+    every = dict.fromkeys(fact for each in facts for fact in each)
+    questions = {one.session_id: one.question_id for each in large.values() for one in each}
+    passed = {fact: found[fact].get(PASSING, 0) for fact in every}
+    return _Contrast(facts, find_facts(store, every, list(questions), questions), passed, len(passing))
+
+
+def _parted(sessions: Sequence[Graded], facts: Sequence[Fact], contrast: _Contrast) -> Iterator[_Group]:
+    """Yield the parts of a group that facts describe, the largest first, and the rest."""
+    rest = list(sessions)
+    while rest and (ranked := contrast.ranked(facts, rest)):
+        lead, count = ranked[0]
+        if count.here >= _NEARLY_ALL * len(rest):
+            yield _Group(tuple(rest), lead, tuple(facts))
+            return
+        if count.excess < _WORTH_IT * len(rest):
+            break
+        having = contrast.having[lead]
+        yield _Group(tuple(one for one in rest if one.session_id in having), lead, tuple(facts))
+        rest = [one for one in rest if one.session_id not in having]
+    if rest:
+        yield _Group(tuple(rest), None, ())
+
+
+def _cluster(group: _Group, sizes: Mapping[str, int], contrast: _Contrast, paths: Paths) -> Cluster:
+    """Return a group as a cluster: its examples are of those that have its first fact."""
+    having = {} if group.lead is None else contrast.having[group.lead]
+    sessions = sorted(group.sessions, key=lambda one: one.session_id not in having)
+    reasons = Counter(what_went_wrong(one.reason) for one in sessions).most_common()
+    (reason, number), *others = reasons
+    is_whole = not others and number == sizes[reason]
+    what = reason if group.lead is None or is_whole else group.lead.text
+    return cluster(what, sessions, paths)._replace(
+        reasons=tuple(reasons), facts=tuple(_shown(group, sessions, contrast))
+    )
+
+
+def _shown(group: _Group, sessions: Sequence[Graded], contrast: _Contrast) -> Iterator[Separated]:
+    """Yield the facts of a group that say most, one of those that the same sessions have."""
+    seen: set[tuple[frozenset[str], int]] = set()
+    ranked = contrast.ranked(group.facts, sessions)
+    for fact, one in sorted(ranked, key=lambda pair: pair[0] != group.lead):
+        having = frozenset(each.session_id for each in sessions if each.session_id in contrast.having[fact])
+        if (having, one.passing) not in seen:
+            seen.add((having, one.passing))
+            yield Separated(fact.kind, fact.text, *one)
+        if len(seen) == _MOST_FACTS:
+            return
+
+
+def _with_lines(
+    store: Store, clusters: Sequence[Cluster], contrast: _Contrast, run_id: str | None
+) -> list[Cluster]:
+    """Return clusters with the line of their first example to look at.
+
+    It is the call that shows their first fact, else the first cause of the failed gates with the reason.
+    """
+    spans: list[tuple[str, str | None]] = []
+    leads = {fact.text: found for fact, found in contrast.having.items()}
+    for one in clusters:
+        having = leads.get(one.facts[0].text, {}) if one.facts else {}
+        spans.append((one.examples[0], having.get(one.examples[0])))
+    known = [pair for pair in spans if pair[1] is not None]
+    parameters = {"session_ids": [one for one, _ in known], "span_ids": [span for _, span in known]}
+    query = statement("call_lines", "spangrade.evaluator.statistics.explained")
+    lines = {(one, span): line for one, span, line in (store.query(query, parameters) if known else ())}
+    others = [one for one, span in spans if (one, span) not in lines]
+    grades = grades_of(store, others, run_id) if others else {}
+    made = []
+    for each, (session_id, span) in zip(clusters, spans, strict=True):
+        causes = grades[session_id].causes if session_id in grades else ()
+        reason = each.sessions[0].reason
+        line = lines.get((session_id, span)) or (f"{cause_text(causes[0])}; {reason}" if causes else reason)
+        made.append(each._replace(look_at=line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"))
+    return made
