@@ -16,6 +16,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from spangrade import tracer
+from spangrade.converters.datasets.call_rules import Rule
+from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.origin import origin_tag
 from spangrade.evaluator.derive.settings import Configured
@@ -52,14 +54,32 @@ class ConversationMismatch(AssertionError):  # noqa: N818 (a failed assertion, n
         self.conversation_id = conversation_id
 
 
+class RuleBroken(AssertionError):  # noqa: N818 (a failed assertion, not an error of the run)
+    """A conversation breaks a rule of the settings, or what is recorded does not show that it keeps to it.
+
+    `rule` is its name; `conversation_id` is the id of the session, if the run was stored.
+    """
+
+    def __init__(self, message: str, *, rule: str, conversation_id: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.conversation_id = conversation_id
+
+
 class _Session(NamedTuple):
-    """One run of a conversation: its id, where its spans are kept, the spans, and the settings' dialects."""
+    """One run of a conversation: its id, where its spans are kept, the spans, and what the settings say."""
 
     name: str
     id: str
     store: str | Path | None
     spans: list[Span]
     dialects: Sequence[Vendor]
+    rules: Sequence[Rule]
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether all that is known of the conversation is to be in its spans."""
+        return self.store is not None or bool(self.rules)
 
 
 class ConversationRunner:
@@ -122,6 +142,7 @@ class ConversationRunner:
 
         Raises (when awaited):
             ConversationMismatch: an answer is not as expected; the conversation ends there.
+            RuleBroken: the conversation is as expected, and breaks a rule of the settings (docs/rules.md).
             InputError: no adapter supports this kind of agent.
             JudgeUnavailable: a judge is needed, and there is no key.
             JudgeError: the judge broke.
@@ -144,7 +165,7 @@ class ConversationRunner:
         except RuntimeError:
             try:
                 return asyncio.run(conversation)
-            except ConversationMismatch as mismatch:
+            except (ConversationMismatch, RuleBroken) as mismatch:
                 raise mismatch.with_traceback(None) from None  # the lines of asyncio say nothing
         with ThreadPoolExecutor(1) as thread:
             running = thread.submit(contextvars.copy_context().run, asyncio.run, conversation)
@@ -163,9 +184,13 @@ class ConversationRunner:
         test = current_test()
         name = self._name or (test.name if test else _DEFAULT_NAME)
         store = self._store or (test.find_store() if test else None)
-        dialects = Configured.of(load_settings().settings).dialects or ()
+        from spangrade.evaluator.grading import settings as project  # 30 ms, which an import need not take
+
+        settings = project.load_settings().settings
+        dialects = Configured.of(settings).dialects or ()
+        rules = [rule for rule in settings.rules if not rule.draft]
         run = BegunConversation(f"{caller.f_code.co_filename}:{caller.f_lineno}")
-        session = _Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects)
+        session = _Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects, rules)
         run.coroutine = self._run(session, run)
         if store is not None and self._store is None:
             run.session_id, run.expected = session.id, self._expected.turns
@@ -176,7 +201,9 @@ class ConversationRunner:
     async def _run(self, session: _Session, run: BegunConversation) -> list[Turn]:
         __tracebackhide__ = True
         try:
-            return await self._hold(session, run)
+            turns = await self._hold(session, run)
+            _check_rules(session)
+            return turns
         except BaseException as error:
             run.failure = text_of(error)
             if isinstance(error, ConversationMismatch):
@@ -229,7 +256,7 @@ class ConversationRunner:
             history,
             tracer.session(session.id, tags=origin_tag("test")),
             session.spans,
-            is_stored=session.store is not None,
+            is_stored=session.is_recorded,
             dialects=session.dialects,
         )
 
@@ -243,9 +270,35 @@ class ConversationRunner:
             lines += [f"  called {call.name}: {call.arguments!r} -> {call.result!r}" for call in calls or ()]
             lines.append(f"  {'user' if isinstance(turn, UserTurn) else 'agent'}: {turn.text}")
         lines.append(str(similarity))
-        if session.store is not None:
-            lines.append(shlex.join(["spangrade", "show", session.id, "--db", str(session.store)]))
-        return "\n".join(lines)
+        return "\n".join([*lines, *_show(session)])
+
+
+def _check_rules(session: _Session) -> None:
+    """Raise RuleBroken if a conversation breaks a rule, or if that is not known."""
+    __tracebackhide__ = True
+    if not session.rules:
+        return
+    from spangrade.evaluator.derive.build_session import build_session
+    from spangrade.evaluator.metrics import Score
+    from spangrade.evaluator.metrics.rules import broken_by
+
+    held = build_session(session.id, "conversation", observe(session.spans, {}, session.dialects))
+    for rule in session.rules:
+        outcome = broken_by(held, rule=rule)
+        if isinstance(outcome, Score) and not outcome.value:
+            continue
+        broken = (
+            "the agent breaks" if isinstance(outcome, Score) else "it is not known whether the agent keeps to"
+        )
+        message = "\n".join([f"{broken} the rule {rule.name}: {outcome.reason}", *_show(session)])
+        raise RuleBroken(message, rule=rule.name, conversation_id=session.id)
+
+
+def _show(session: _Session) -> list[str]:
+    """Return the command that shows a session that is stored."""
+    if session.store is None:
+        return []
+    return [shlex.join(["spangrade", "show", session.id, "--db", str(session.store)])]
 
 
 def _arguments(call: ObservedCall) -> str:

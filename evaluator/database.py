@@ -35,7 +35,13 @@ from spangrade.evaluator.grading.origin import counts_by_origin
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import find_session_id, list_sessions
 from spangrade.evaluator.grading.session_sort import SessionSort
-from spangrade.evaluator.grading.settings import NO_SETTINGS, ProjectSettings, filled, load_settings
+from spangrade.evaluator.grading.settings import (
+    NO_SETTINGS,
+    ProjectSettings,
+    filled,
+    load_settings,
+    with_definitions,
+)
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Questions, Selection, StrPath, several
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
 from spangrade.evaluator.judge.options import JudgeOptions
@@ -510,6 +516,7 @@ class Database:
         select: Selection | str | None = None,
         judge: JudgeOptions | str | None = None,
         options: RunOptions | None = None,
+        baseline: str | None = None,
         out: StrPath | None = None,
     ) -> Run:
         """Run an agent over the questions of a dataset, each in a session of its own, and grade the sessions.
@@ -519,7 +526,8 @@ class Database:
         `"package.module:name"`, `"file.py:name"`. The texts of `user_inputs` are its turns, and an exception
         of the agent is the failure of its session. `select` chooses questions (`"metadata.topic = refund"`),
         `options` say how often each is asked, how much at once and what it may take. What is not given is
-        that of the settings, the agent and the dataset too.
+        that of the settings, the agent and the dataset too. `RunOptions(stop_when_settled=True)` compares
+        with the run `baseline`, named as in `compare`, by default with that of `flips`.
 
         Each turn is stored when it ends. After an interruption, or when the limit of the cost is spent, the
         same `name` with `RunOptions(resume=True)` asks what is missing; a session that was interrupted stays
@@ -549,6 +557,7 @@ class Database:
                 options,
                 self._file,
                 self._callbacks,
+                baseline=baseline,
                 after_save=note_repeats,
                 workers=self._workers,
             ),
@@ -558,8 +567,8 @@ class Database:
     def flips(self, run: Run) -> FlippedSince | None:
         """Return which questions of a run flipped since the earlier run of the same dataset and questions.
 
-        That is the last of the branch that is checked out, else of the branch that it is to go into; None if
-        there is none.
+        That is the last of the branch that is checked out, else of the branch that it is to go into, and of a
+        run that was settled its baseline; None if there is none.
         """
         from spangrade.evaluator.running.earlier import flips_since
 
@@ -620,13 +629,11 @@ class Database:
         from spangrade.evaluator.grading.regrade import regrade
 
         asked = GradeSpec.of(dataset, gates, None, judge)
-        files = asked.gates.files if asked.gates.metrics_files is not None else self._settings.metrics_files
-        rules = self._settings.rules if asked.gates.rules is None else asked.gates.rules
         return regrade(
             self.stored,
             run,
             asked.path,
-            replace(asked.gates, metrics_files=tuple(files), rules=rules),
+            with_definitions(asked.gates, self._settings),
             asked.judge,
             self._callbacks,
             several(without),
@@ -1064,9 +1071,8 @@ class Database:
         from spangrade.evaluator.statistics.agreement.check import check_judge
 
         asked = GradeSpec.of(None, gates, None, judge)
-        files = asked.gates.files if asked.gates.metrics_files is not None else self._settings.metrics_files
-        chosen = replace(asked.gates, metrics_files=tuple(files))
-        return check_judge(self.stored, metric, chosen, asked.judge, self._callbacks)
+        gates = with_definitions(asked.gates, self._settings)
+        return check_judge(self.stored, metric, gates, asked.judge, self._callbacks)
 
     # Golden questions of recorded sessions
 

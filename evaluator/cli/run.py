@@ -111,10 +111,16 @@ def run(
     """Run an agent over golden questions, each in a session of its own, and grade the sessions.
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive, 130
-    interrupted; with --fail-if, 1 if a gate of the comparison failed, 4 if the data do not settle one.
+    interrupted; with --fail-if, 1 if a gate of the comparison failed, 4 if the data do not settle one; with
+    --stop-when-settled, 1 if it is worse, 4 if more questions broke than were fixed and that shows no loss.
     """
     if fail_if and compare is None:
         raise typer.BadParameter("it needs --compare BASELINE", param_hint="--fail-if")
+    settles = options.stop_when_settled
+    if fail_if and settles:
+        raise typer.BadParameter(
+            "it is about all questions: expected it without --stop-when-settled", param_hint="--fail-if"
+        )
     again = _again(agent, dataset, http, openai, model)
     asked, questions = _agent(agent, dataset, http, http_body, http_reply, openai, model)
     # Conditions on questions are checked when the specification is made, which needs the dataset.
@@ -124,16 +130,16 @@ def run(
         raise typer.BadParameter(f"{given}expected DATASET, here or in the table `run` of the settings")
     spec = GradeSpec.of(questions, gates, select, judge, name, tag, group_by)
     with database(db, workers) as opened:
-        if compare is not None:
+        if compare is not None and not settles:
             opened.compare(compare, compare)  # a baseline that is not there is known before the agent runs
-        graded = opened.run(asked, spec, options=options, out=out)
+        graded = opened.run(asked, spec, options=options, baseline=compare if settles else None, out=out)
         compared = None
-        if compare is not None:
+        if compare is not None and not settles:
             compared = opened.compare(compare, graded.run_id, fail_if=fail_if or ())
         flips = None if compared is not None else opened.flips(graded)
     code = graded.exit_code
     if compared is not None and fail_if:
-        code = _with_gates(code, compared.exit_code())
+        code = graded.decided_by(compared.exit_code())
     if compared is not None and out is not None:
         from spangrade.evaluator.reports.comparison_files import write_comparison
 
@@ -207,10 +213,3 @@ def _agent(
         return ChatAgent(openai, model), first
     is_agent = first is not None and _AGENT.fullmatch(first) is not None and not Path(first).exists()
     return (None, first) if second is None and not is_agent else (first, second)
-
-
-def _with_gates(graded: ExitCode, compared: ExitCode) -> ExitCode:
-    """Return the exit code of a run whose failed sessions are for the gates of a comparison to judge."""
-    if graded in (ExitCode.PASSED, ExitCode.FAILED):
-        return compared
-    return compared if (graded, compared) == (ExitCode.INCONCLUSIVE, ExitCode.FAILED) else graded

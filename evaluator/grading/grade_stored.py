@@ -19,7 +19,7 @@ from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import AfterSave, save
 from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.judge.run import spent_since
+from spangrade.evaluator.judge.run import JudgeRun, Spent, spent_since
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 
@@ -60,12 +60,20 @@ def grade_prepared(
     output: RunOutput | None = None,
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
     workers: int | None = 1,
+    *,
+    asked: tuple[JudgeRun, Spent] | None = None,
 ) -> Run:
-    """Grade what is prepared as `grade_stored` does."""
+    """Grade what is prepared as `grade_stored` does.
+
+    `asked` is a judge that was asked of the run before, and what it had spent then.
+    """
     if (custom := custom_keys(prepared)) is not None:
         callbacks.on_problem(Problem(prepared.dataset, custom, dropped=False))
-    judge = prepared.judge()
-    spent_before = judge.spent
+    if asked is None:
+        judge = prepared.judge()
+        spent_before = judge.spent
+    else:
+        judge, spent_before = asked
     sessions, complete = sessions_to_grade(prepared, db, callbacks)
     run = prepared.new_run()
     run.incomplete |= not complete

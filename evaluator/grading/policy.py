@@ -405,6 +405,13 @@ def exit_code(verdicts: Iterable[Verdict], *, require_match: bool = False) -> Ex
     return next((EXIT_CODES[verdict] for verdict in PRECEDENCE if verdict in present), ExitCode.PASSED)
 
 
+def decided_by(graded: ExitCode, compared: ExitCode) -> ExitCode:
+    """Return the exit code of a run whose failed sessions are for a comparison to judge."""
+    if graded in (ExitCode.PASSED, ExitCode.FAILED):
+        return compared
+    return compared if (graded, compared) == (ExitCode.INCONCLUSIVE, ExitCode.FAILED) else graded
+
+
 def broken_user(results: Iterable[tuple[Metric, Outcome]]) -> str | None:
     """Return why nothing is known of the agent: its simulated user broke, or may have; None if not so."""
     for metric, outcome in results:

@@ -38,12 +38,13 @@ from spangrade.evaluator.grading.selection import (
     unrecorded,
 )
 from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.settled import Settled
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import judge_of_run
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.external_metric import external_metrics
-from spangrade.evaluator.metrics.files import requested
+from spangrade.evaluator.metrics.files import in_place_of_installed, requested
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.metrics.rules import rule_metric
 from spangrade.evaluator.session import Session
@@ -72,9 +73,10 @@ class Prepared:
     `golden` is the content of the `dataset`, `recordings` are the files of spans to import first. `questions`
     are those that `where` chooses: the others are answered, but not missed. `metrics` are the requested ones,
     `without` the references that are not gates, `answers` the questions that sessions are known to answer.
-    `only` are the ids of the sessions to choose from, None is all; `not_run` are missing among them. With
-    `reads_store` a metric is of the scores in the database. `seen` are sessions as they were before they were
-    masked for the database: metrics see these, and `redact` masks what they say.
+    `only` are the ids of the sessions to choose from, None is all; `not_run` are missing among them, on
+    purpose if the run is `settled`. With `reads_store` a metric is of the scores in the database. `seen` are
+    sessions as they were before they were masked for the database: metrics see these, and `redact` masks what
+    they say.
     """
 
     spec: GradeSpec
@@ -88,6 +90,7 @@ class Prepared:
     recordings: Sequence[Path] = ()
     only: frozenset[str] | None = None
     not_run: int = 0
+    settled: Settled | None = None
     reads_store: bool = False
     seen: Mapping[str, Session] = field(default_factory=dict)
     redact: Redaction | None = None
@@ -222,6 +225,7 @@ class Prepared:
             questions=len(self.questions.golden_questions),
             unreviewed=sum(question.reviewed is False for question in self.questions.golden_questions),
             not_run=self.not_run,
+            settled=self.settled,
             name=self.spec.name,
         )
 
@@ -257,6 +261,9 @@ def prepare(
         raise FieldError("gates", "grade by what? Expected a dataset, metrics, or gates in spangrade.toml")
     for problem in golden.problems:
         callbacks.on_problem(problem)
+    for name in in_place_of_installed(prepared.metrics):
+        text = "it is that of a file, in place of the metric of this name that comes with spangrade"
+        callbacks.on_problem(Problem(f"metric {name}", text, dropped=False))
     return prepared
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_
 
 from spangrade.converters.datasets.call_rules import Rule
 from spangrade.evaluator.grading.run_options import RunOptions
-from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.grading.spec import Gates, GradeSpec
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.fields import FieldError, option_fields
 from spangrade.tracer.quantities import share_of
@@ -94,11 +94,11 @@ class _Run(SettingsTable):
             raise FieldError(f"run.{error.name.partition('.')[2]}", error.problem) from None
 
 
-# A run is completed by a command of its own, not by a setting.
+# A run is completed, or stopped against another, by a command of its own, not by a setting.
 _RUN_OPTIONS = {
     name: kind
     for name, kind in get_type_hints(RunOptions).items()
-    if name not in ("failed", "resume", "replay")
+    if name not in ("failed", "resume", "replay", "stop_when_settled")
 }
 if TYPE_CHECKING:
     RunSettings = _Run
@@ -154,6 +154,13 @@ def load_settings(file: Path | None = None) -> Loaded[ProjectSettings]:
     return load(ProjectSettings, file)
 
 
+def with_definitions(gates: Gates, settings: ProjectSettings) -> Gates:
+    """Return gates with the settings' files of metrics and rules, where they say nothing of either."""
+    if gates.metrics_files is None:
+        gates = replace(gates, metrics_files=tuple(settings.metrics_files))
+    return gates if gates.rules is not None else replace(gates, rules=settings.rules)
+
+
 def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False) -> GradeSpec:
     """Return what a grade is asked for, with the settings where it says nothing.
 
@@ -162,13 +169,9 @@ def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False)
     """
     from spangrade.evaluator.judge.choice import judge_in_use  # its clients are not for a list of sessions
 
-    gates, select = spec.gates, spec.select
+    gates, select = with_definitions(spec.gates, settings), spec.select
     if gates.metrics is None:
         gates = replace(gates, metrics=(*settings.gates, *settings.metrics))
-    if gates.metrics_files is None:
-        gates = replace(gates, metrics_files=tuple(settings.metrics_files))
-    if gates.rules is None:
-        gates = replace(gates, rules=settings.rules)
     if sampled or spec.dataset is None:
         share, limit = settings.sampling.share, settings.sampling.limit
         select = replace(

@@ -54,8 +54,10 @@ def with_files(
     """Return the installed metrics and those of files by name, and those of files alone.
 
     A judged metric with the name of an installed one gets `@judge` added to its name, and replaces an
-    installed judged metric of that name. Raises `InputError` for a file that cannot be used, and for a name
-    that another metric has.
+    installed judged metric of that name. Any other takes the place of an installed one of its name, so that a
+    metric that comes with a new version refuses no file; but not of one that compares with a question, which
+    may gate without being asked for. Raises `InputError` for a file that cannot be used, and for a name that
+    another metric has.
     """
     installed = load_metrics()
     from_files: dict[str, Metric] = {}
@@ -67,10 +69,19 @@ def with_files(
             judged = path.suffix == ".json"
             if judged and metric.name in installed and not metric.name.endswith(JUDGE):
                 metric = replace(metric, name=metric.name + JUDGE)
-            if metric.name in from_files or (metric.name in installed and not judged):
+            beside = installed.get(metric.name)
+            if metric.name in from_files or (beside is not None and beside.needs is not None and not judged):
                 raise InputError(f'{path}: another metric has the name "{metric.name}"')
             from_files[metric.name] = metric
     return {**installed, **from_files}, tuple(from_files.values())
+
+
+def in_place_of_installed(metrics: Iterable[Metric]) -> list[str]:
+    """Return the names of metrics of files, other than judged ones, that installed metrics have, too."""
+    installed = load_metrics()
+    return [
+        one.name for one in metrics if one.version and not one.name.endswith(JUDGE) and one.name in installed
+    ]
 
 
 def _load(path: Path, columns: Collection[str]) -> tuple[Metric, ...]:

@@ -22,7 +22,7 @@ from spangrade.evaluator.metrics.call_rules import (
 from spangrade.evaluator.metrics.call_text import only_requested
 from spangrade.evaluator.metrics.masked import has_mask
 from spangrade.evaluator.metrics.matching import MISSING
-from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome
+from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Score
 from spangrade.evaluator.metrics.state import path_in, value_at
 from spangrade.evaluator.session import Session, ToolInteraction
 
@@ -42,7 +42,7 @@ def rule_metric(rule: Rule) -> Metric:
     )
 
 
-def broken_by(session: Session, *, rule: Rule) -> Outcome:
+def broken_by(session: Session, *, rule: Rule) -> Score | Inconclusive:
     """Return the number of a session's calls that break a rule.
 
     Inconclusive if it depends on times, arguments, results or replies that are not recorded, or on whether a

@@ -13,7 +13,7 @@ from contextlib import suppress
 from math import fsum
 from threading import Thread
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
@@ -63,6 +63,17 @@ class Held(NamedTuple):
     cost_usd: float | None
 
 
+class Stopping(Protocol):
+    """What says whether further questions are needed."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no further question is to be asked."""
+
+    async def count(self, held: Held) -> None:
+        """Count a conversation that is over."""
+
+
 class _Rate:
     """The times at which turns may start."""
 
@@ -87,7 +98,7 @@ class Conversations:
     simulated user could not go on or begin. `dialects` are the settings'; `user_model` plays the users of
     scenarios, and says what it said in the sessions `replayed`, by question and repeat, as long as the agent
     does the same; `parted` are the turns at which it did not, None if it always did. `spent_before_usd` is
-    what the run that is completed has spent.
+    what the run that is completed has spent. Once `settling` is settled no further question is asked.
     """
 
     def __init__(
@@ -101,6 +112,7 @@ class Conversations:
         user_model: JudgeRun | None = None,
         replayed: Mapping[tuple[str, int], Session] = NO_SESSIONS,
         spent_before_usd: float = 0.0,
+        settling: Stopping | None = None,
     ) -> None:
         self._replayed = replayed
         self.parted: list[tuple[Task, int | None]] = []
@@ -110,6 +122,7 @@ class Conversations:
         self._options = options
         self._recorder = recorder
         self._on_end = on_end
+        self._settling = settling
         self._dialects = dialects
         self._rate = _Rate(options.pause_s)
         self._clock = Clock()
@@ -157,7 +170,12 @@ class Conversations:
             if self.over_user_budget:
                 self.over_user_budget += [task, *tasks]
                 return
-            self._on_end(await self._hold_one(task))
+            if self._settling is not None and self._settling.is_settled:
+                return
+            held = await self._hold_one(task)
+            self._on_end(held)
+            if self._settling is not None:
+                await self._settling.count(held)
 
     async def _hold_one(self, task: Task) -> Held:
         session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"

@@ -42,6 +42,7 @@ from spangrade.evaluator.running.recorded import (
     newest_mark,
     sessions_of,
 )
+from spangrade.evaluator.running.settling import Settling, baseline_of, in_random_order
 from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
@@ -61,6 +62,7 @@ def run_agent(
     db: Path,
     callbacks: Callbacks = DEFAULT,
     *,
+    baseline: str | None = None,
     output: RunOutput | None = None,
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
     workers: int | None = 1,
@@ -68,7 +70,8 @@ def run_agent(
     """Ask an agent the questions of a specification, store its sessions, grade them, and return the run.
 
     `agent` is one, or a text that names it. What was stored before an interruption stays, and the same name
-    with `resume` asks only what is missing. Raises InputError for what cannot be used, before the agent runs.
+    with `resume` asks only what is missing. `baseline` is the run that `stop_when_settled` compares with.
+    Raises InputError for what cannot be used, before the agent runs.
     """
     if spec.select.of_sessions is not None:
         raise FieldError("select.where", "it chooses questions here: expected metadata.KEY = VALUE")
@@ -76,7 +79,8 @@ def run_agent(
     if options.failed:
         spec = _of_failed(spec, stored)
     prepared = _questions_alone(prepare(spec, stored, callbacks))
-    prepared.judge()  # one that cannot be used is known before the agent runs
+    judge = prepared.judge()  # one that cannot be used is known before the agent runs
+    unspent = judge.spent
     questions = prepared.questions.golden_questions
     _check_texts(questions)
     user_model = model_of_user(questions, options)
@@ -94,10 +98,16 @@ def run_agent(
     by_id = dict(zip(ids, questions, strict=True))
     tasks = [Task(by_id[one], number, asked[one]) for one, number in missing(ids, options.times, current)]
     replayed = _replayed(options.replay, tasks, db, callbacks)
+    settling = None
+    if options.stop_when_settled:
+        tasks = in_random_order(tasks, mark)
+        settling = _settling(baseline, tasks, prepared, options, stored, judge)
     seen: Mapping[str, Session] = {}
     redact = redaction(callbacks.configured.redact)
     if tasks:
-        seen = _hold(agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before)
+        seen = _hold(
+            agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before, settling
+        )
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = [one for one in sessions_of(store, mark) if _is_asked(one, asked)]
         complete = frozenset(one.session_id for one in sessions if one.complete)
@@ -113,7 +123,34 @@ def run_agent(
         tags = {"inferred_version": inferred, **prepared.spec.tags}
         prepared = replace(prepared, spec=replace(prepared.spec, tags=tags))
     prepared = replace(prepared, only=complete, not_run=len(not_run), seen=seen, redact=redact)
-    return grade_prepared(prepared, stored, callbacks, output, after_save, workers)
+    if settling is None:
+        return grade_prepared(prepared, stored, callbacks, output, after_save, workers)
+    prepared = replace(prepared, settled=settling.settled())
+    return grade_prepared(prepared, stored, callbacks, output, after_save, workers, asked=(judge, unspent))
+
+
+def _settling(
+    baseline: str | None,
+    tasks: Sequence[Task],
+    prepared: Prepared,
+    options: RunOptions,
+    stored: DatabaseFile,
+    judge: JudgeRun,
+) -> Settling:
+    """Return what settles a run against an earlier one; report how many questions cannot do so."""
+    asked = judge if prepared.asks_judge else None
+    if not stored.exists():
+        raise FieldError(
+            "options.stop_when_settled", "no earlier run of these questions: expected a baseline"
+        )
+    with stored.reading() as store:
+        against = baseline_of(store, baseline, prepared, options.times, asked)
+    settling = Settling(against, tasks, prepared, asked, stored.callbacks.configured.dialects or ())
+    if not settling.can_settle:
+        number = counted(settling.comparable, "question")
+        text = f"all are asked: {number} that can be compared with {against.name} can settle nothing"
+        stored.callbacks.on_problem(Problem("stop_when_settled", text, dropped=False))
+    return settling
 
 
 def _of_failed(spec: GradeSpec, stored: DatabaseFile) -> GradeSpec:
@@ -209,6 +246,7 @@ def _hold(
     user_model: JudgeRun | None,
     replayed: Mapping[tuple[str, int], Session],
     before: Sequence[RecordedSession],
+    settling: Settling | None,
 ) -> Mapping[str, Session]:
     """Hold the conversations; report those that were not begun, and how an interrupted run goes on.
 
@@ -221,7 +259,16 @@ def _hold(
     recorder = Recorder(db, redaction(callbacks.configured.redact))
     dialects = callbacks.configured.dialects or ()
     conversations = Conversations(
-        agent, mark, options, recorder, progress.ended, dialects, user_model, replayed, spent_before_usd
+        agent,
+        mark,
+        options,
+        recorder,
+        progress.ended,
+        dialects,
+        user_model,
+        replayed,
+        spent_before_usd,
+        settling,
     )
     progress.show()
     try:

@@ -189,7 +189,10 @@ def test_a_module_brings_the_metrics_that_it_makes(file: Any) -> None:
         ("import sys\nsys.exit(0)\n", "FILE:2: SystemExit: 0"),
         ("exec(compile('\\n\\n1/0', '~', 'exec'))\n", "FILE:1: ZeroDivisionError: division by zero"),
         ("x = 1\n", "FILE: no metric; expected a function with the decorator @metric()"),
-        (PYTHON.replace("def turns", "def cost"), 'FILE: another metric has the name "cost"'),
+        (
+            PYTHON.replace("def turns", "def tool_recall"),
+            'FILE: another metric has the name "tool_recall"',
+        ),
     ],
 )
 def test_a_module_that_cannot_be_used_is_refused_with_its_line(file: Any, text: str, said: str) -> None:
@@ -197,6 +200,21 @@ def test_a_module_that_cannot_be_used_is_refused_with_its_line(file: Any, text: 
     with pytest.raises(InputError) as error:
         with_files([path])
     assert str(error.value).replace(str(path), "FILE") == said
+
+
+def test_a_metric_of_a_file_takes_the_place_of_one_that_comes_with_spangrade_and_needs_no_reference(
+    file: Any, tmp_path: Path
+) -> None:
+    path = file("mine.py", PYTHON.replace("def turns", "def retries").replace("False", "True"))
+    (asked,) = requested(["retries>=1"], [path])
+    assert (asked.threshold, asked.description) == (1, "How many turns there were.")
+    db = tmp_path / "one.duckdb"
+    assert spangrade("import", SPANS, "--db", db)
+    done = spangrade("grade", "--metrics-file", path, "--metric", "retries>=1", "--db", db)
+    said = (
+        "metric retries: it is that of a file, in place of the metric of this name that comes with spangrade"
+    )
+    assert (done.returncode, said in " ".join(done.stderr.split())) == (0, True)
 
 
 def test_a_module_that_changed_within_a_second_at_the_same_length_is_the_new_one(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from gemini_standin import gemini_standin, knows
 from opentelemetry import trace
 
-from spangrade import tracer
-from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
+import spangrade
+from spangrade import tool, tracer
+from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner, RuleBroken
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, JudgeUnavailable, use_judge
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch
@@ -728,3 +729,61 @@ def test_the_dialects_of_the_settings_read_the_spans_of_a_turn(tmp_path, monkeyp
     called = [ToolCall("find", {"q": "soil"}, "3 sacks")]
     expected = Conversation([UserTurn("Any soil?"), AgentTurn("Yes, 3.", called)])
     assert ConversationRunner(agent, expected).run_sync()[-1] == AgentTurn("Yes, 3.", called)
+
+
+RULE = (
+    '[[rules]]\nname = "look-up-first"\nbefore = [{first = "look_up", then = "refund", same = ["order"]}]\n'
+)
+
+
+def test_the_rules_of_the_settings_are_gates_of_a_conversation(tmp_path, monkeypatch):
+    (tmp_path / "spangrade.toml").write_text(
+        f'{RULE}\n[[rules]]\nname = "draft"\ndraft = true\nat_most = {{refund = 0}}\n'
+    )
+    monkeypatch.chdir(tmp_path)
+
+    @tool
+    def look_up(order):
+        return "sent"
+
+    @tool
+    def refund(order):
+        return "done"
+
+    def agent(text):
+        if "first" in text:
+            look_up(order="A-1")
+        return f"It is {refund(order='A-1')}."
+
+    def held(text, agent=agent):
+        return ConversationRunner(agent, Conversation([UserTurn(text), AgentTurn("It is done.")])).run_sync()
+
+    assert held("look first")[-1].text == "It is done."
+    with pytest.raises(RuleBroken) as broken:
+        held("refund")
+    assert (broken.value.rule, str(broken.value).splitlines()) == (
+        "look-up-first",
+        [
+            (
+                "the agent breaks the rule look-up-first: expected look_up before refund with the same "
+                'order; too early: refund{"order":"A-1"}'
+            ),
+        ],
+    )
+    with pytest.raises(RuleBroken, match="it is not known whether the agent keeps to the rule look-up-first"):
+        held("refund", lambda text: "It is done.")
+    reported = AgentTurn("It is done.", [ToolCall("refund", {"order": "A-1"}, "done")])
+    with pytest.raises(RuleBroken, match="the agent breaks the rule look-up-first"):
+        held("refund", lambda text: reported)
+
+
+def test_a_conversation_that_breaks_a_rule_is_stored_as_failed(tmp_path, monkeypatch):
+    (tmp_path / "spangrade.toml").write_text(RULE)
+    monkeypatch.chdir(tmp_path)
+    reported = AgentTurn("It is done.", [ToolCall("refund", {"order": "A-1"}, "done")])
+    runner = ConversationRunner(
+        lambda text: reported, Conversation([UserTurn("refund"), AgentTurn("*")]), store="runs.duckdb"
+    )
+    with pytest.raises(RuleBroken, match=r"spangrade show conversation-\w+ --db runs.duckdb"):
+        runner.run_sync()
+    assert [one.tool_interactions[0].tool_name for one in spangrade.open("runs.duckdb")] == ["refund"]

@@ -144,3 +144,19 @@ def test_rules_of_a_real_model_are_held_back_by_their_own_figures(
             0,
         ),
     ]
+    changes = (
+        "update_reservation_flights",
+        "update_reservation_baggages",
+        "update_reservation_passengers",
+        "cancel_reservation",
+        "book_reservation",
+        "send_certificate",
+    )
+    orders = ", ".join(f'{{first = "get_user_details", then = "{change}"}}' for change in changes)
+    Path("spangrade.toml").write_text(
+        f'[[rules]]\nname = "details-first"\ndraft = true\nbefore = [{orders}]\n'
+    )
+    passed = ["--where", "verdict = 'passed'"]
+    checked = spangrade("rules", "check", "--db", "tau.duckdb", *passed, "--format", "json")
+    (shown,) = json.loads("\n".join(checked.out))
+    assert (shown["sessions"], shown["break_it"]) == (31, 12)
