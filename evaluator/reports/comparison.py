@@ -9,13 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spangrade.evaluator.reports.headline import found_text, left_out
+from spangrade.evaluator.reports.headline import found_text, headlines, left_out
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult, compared_text
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Replayed, is_judged
+from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult
+from spangrade.evaluator.statistics.comparison.sample import Graded, Replayed, is_judged
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.terminal import counted
 
@@ -89,17 +89,6 @@ def comparison_tables(comparison: Comparison, gates: Sequence[GateResult] = ()) 
         outcome = (gate.outcome.text, _STYLES[gate.outcome])
         parts.append(Text.assemble(cell(f"gate '{gate.gate}': "), outcome, cell(f"; {found_text(gate)}")))
     return Group(*parts)
-
-
-def headlines(comparison: Comparison) -> list[str]:
-    """Return what `passed` shows, as `7 broke, 0 fixed: worse`, if it is compared; and how much can be."""
-    passed = next((each for each in comparison.metrics if each.metric == PASSED), None)
-    if passed is None or passed.first is None or passed.second is None:
-        return [compared_text(comparison)]
-    flips = f"{len(comparison.broken)} broke, {len(comparison.fixed)} fixed"
-    if not passed.pairs.is_paired:
-        flips = f"{passed.first:.0%} passed, then {passed.second:.0%}"
-    return [f"{flips}: {passed.change}", compared_text(comparison)]
 
 
 def interval_lines(comparison: Comparison) -> Iterator[str]:
@@ -225,8 +214,8 @@ def _flip_groups(comparison: Comparison) -> Iterator[tuple[str, Sequence[Flip]]]
     for title, flips in (
         ("Broken", comparison.broken),
         ("Fixed", comparison.fixed),
-        ("Inconclusive in the first only", comparison.inconclusive_in_first),
-        ("Inconclusive in the second only", comparison.inconclusive_in_second),
+        ("Inconclusive or broken in the first only", comparison.inconclusive_in_first),
+        ("Inconclusive or broken in the second only", comparison.inconclusive_in_second),
     ):
         if flips:
             yield f"{title}: {len(flips)}", flips

@@ -156,6 +156,11 @@ def as_markdown(lines: Iterable[HeadLine]) -> str:
     return "\n".join(["```diff", *made, "```"])
 
 
+def headlines(comparison: Comparison) -> list[str]:
+    """Return what `passed` shows, if it is compared, and how many questions can be."""
+    return [*([comparison.headline] if comparison.headline else []), compared_text(comparison)]
+
+
 def found_text(gate: GateResult) -> str:
     """Return what was expected of a gate, and what was found."""
     return f"expected at most {gate.accepted}; {gate.reason}" if gate.accepted else gate.reason
@@ -220,14 +225,7 @@ def _next(failing: Sequence[_NotPassed], code: ExitCode, more: str, run: str) ->
 
 
 def _against(comparison: Comparison) -> str:
-    passed = next((each for each in comparison.metrics if each.metric == PASSED), None)
-    against = f"against {comparison.first.label}"
-    if passed is None or passed.first is None or passed.second is None:
-        return f"{against}: {compared_text(comparison)}"
-    flips = f"{len(comparison.broken)} broke, {len(comparison.fixed)} fixed"
-    if not passed.pairs.is_paired:
-        flips = f"{passed.first:.0%} passed, then {passed.second:.0%}"
-    return f"{against}: {flips}: {passed.change}; {compared_text(comparison)}"
+    return f"against {comparison.first.label}: {'; '.join(headlines(comparison))}"
 
 
 def _flipped(comparison: Comparison) -> list[_NotPassed]:

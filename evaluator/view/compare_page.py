@@ -158,8 +158,8 @@ def _groups(comparison: Comparison) -> Sequence[tuple[str, str, Sequence[Flip]]]
     return (
         ("Broken", "failed", comparison.broken),
         ("Fixed", "passed", comparison.fixed),
-        ("Inconclusive in the first run only", "inconclusive", comparison.inconclusive_in_first),
-        ("Inconclusive in the second run only", "inconclusive", comparison.inconclusive_in_second),
+        ("Inconclusive or broken in the first run only", "inconclusive", comparison.inconclusive_in_first),
+        ("Inconclusive or broken in the second run only", "inconclusive", comparison.inconclusive_in_second),
     )
 
 

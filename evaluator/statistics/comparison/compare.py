@@ -155,8 +155,24 @@ class Comparison(NamedTuple):
     unrecorded: int = 0
 
     def __repr__(self) -> str:
-        flips = f"{len(self.broken)} broke, {len(self.fixed)} fixed"
-        return f"<{self.first.label} against {self.second.label}: {flips}>"
+        return f"<{self.first.label} against {self.second.label}: {self.flips}>"
+
+    @property
+    def flips(self) -> str:
+        """How many questions broke and were fixed, whatever is unknown of them: `7 broke, 0 fixed`."""
+        broken, fixed = self.passed.flipped
+        not_known = f", {self.passed.undecided} not known" if self.passed.undecided else ""
+        return f"{len(broken)} broke, {len(fixed)} fixed{not_known}"
+
+    @property
+    def headline(self) -> str:
+        """What `passed` shows, as `7 broke, 0 fixed: worse`; empty if it cannot be compared."""
+        passed = next((each for each in self.metrics if each.metric == PASSED), None)
+        if passed is None or passed.first is None or passed.second is None:
+            return ""
+        of_known = " by what is known" if self.passed.comparable < self.passed.total else ""
+        shares = f"{passed.first:.0%} passed, then {passed.second:.0%}"
+        return f"{self.flips if passed.pairs.is_paired else shares}: {passed.change}{of_known}"
 
 
 @few_collections()
@@ -339,18 +355,24 @@ def _step(paths: Sequence[Sequence[str] | None]) -> str:
     return "" if parted is None else f"step {parted.step}: {', then '.join(parted.names)}"
 
 
-_FAILING = (Verdict.FAILED, Verdict.BROKEN)
-_OPEN = (Verdict.INCONCLUSIVE,)
+_FAILING = (Verdict.FAILED,)
+_OPEN = (Verdict.INCONCLUSIVE, Verdict.BROKEN)  # whether they would have passed is not known
 
 
 def _is_broken(others: Sequence[Graded], these: Sequence[Graded]) -> bool:
-    """Return whether fewer of these sessions of a question pass than of the others, and some fail."""
-    shares = [sum(g.verdict == Verdict.PASSED for g in each) / len(each) for each in (others, these)]
-    return shares[1] < shares[0] and any(g.verdict in _FAILING for g in these)
+    """Return whether fewer of these sessions of a question pass than of the others, whatever is unknown."""
+    at_worst, at_best = _counts(others, Verdict.PASSED), _counts(these, Verdict.PASSED, *_OPEN)
+    return at_best[0] * at_worst[1] < at_worst[0] * at_best[1]
+
+
+def _counts(graded: Sequence[Graded], *verdicts: Verdict) -> tuple[int, int]:
+    """Return how many sessions have these verdicts, of those that could pass."""
+    found = sum(one.verdict in verdicts for one in graded)
+    return found, sum(one.verdict in (Verdict.PASSED, *_FAILING, *_OPEN) for one in graded)
 
 
 def _is_only_open(others: Sequence[Graded], these: Sequence[Graded]) -> bool:
-    """Return whether some of these sessions are inconclusive, and none of the others."""
+    """Return whether some of these sessions are inconclusive or broke, and none of the others."""
     return any(g.verdict in _OPEN for g in these) and not any(g.verdict in _OPEN for g in others)
 
 

@@ -9,11 +9,20 @@ import numpy as np
 import pytest
 from found_shifts import DEFECTS, METRICS, shares
 
-from spangrade.evaluator.reports.comparison import comparison_markdown, headlines
+from spangrade.evaluator.reports.comparison import comparison_markdown
+from spangrade.evaluator.reports.headline import headlines
 from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare, difference_of
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.gate import judge, parse_gate
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+from spangrade.evaluator.statistics.comparison.gate import GateOutcome, judge, parse_gate
+from spangrade.evaluator.statistics.comparison.sample import (
+    PASSED,
+    Graded,
+    Measured,
+    Sample,
+    passed,
+    undecided,
+)
+from spangrade.tracer.terminal import counted
 
 SHARE = Measured(True, (0.0, 1.0), "share")
 
@@ -213,6 +222,85 @@ def test_no_interval_contradicts_its_word_or_its_p_value(seed: int) -> None:
             is_better = (found.estimate > none) is change.measured.higher_is_better
             if is_shown and change.measured.higher_is_better is not None:
                 assert change.change is (Change.BETTER if is_better else Change.WORSE)
+
+
+def run_with_unknown(seed: int, questions: int, loss: float, unknown: float, *, is_second: bool) -> Sample:
+    """Return a run of which a share is not known: inconclusive, broken, unanswered."""
+    random = np.random.default_rng((seed, is_second))
+    hard = np.random.default_rng(seed).random(questions)
+    graded, unanswered = [], set()
+    for question in range(questions):
+        key = f"q{question:03}"
+        if question and random.random() < unknown / 3:
+            unanswered.add(key)
+            continue
+        for n in range(int(random.integers(1, 4))):
+            is_right = random.random() < 0.9 - 0.3 * hard[question] - loss * is_second
+            verdict = "passed" if is_right else "failed"
+            if random.random() < unknown:
+                verdict = "inconclusive" if random.random() < 0.7 else "broken"
+            graded.append(session(f"{key}.{n}.{is_second}", key, verdict))
+    return replace(
+        sample(*graded), unknown={PASSED: undecided(graded, unanswered)}, unanswered=frozenset(unanswered)
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_headline_the_gates_and_the_interval_of_passed_do_not_contradict_each_other(seed: int) -> None:
+    """Random runs with inconclusive and broken sessions, and unanswered questions."""
+    questions, unknown = (1, 4, 12, 30, 60)[seed % 5], (0.0, 0.05, 0.3)[seed % 3]
+    loss = (0.0, 0.1, 0.4, -0.1)[seed % 4]
+    runs = [
+        run_with_unknown(seed, questions, loss, unknown, is_second=is_second) for is_second in (False, True)
+    ]
+    comparison = compare(*runs)
+    pairs = comparison.passed
+    broken, fixed = pairs.flipped
+    assert ([one.key for one in comparison.broken], [one.key for one in comparison.fixed]) == (broken, fixed)
+    (passed_change,) = comparison.metrics
+    gates = {
+        text: judge(parse_gate(text), comparison)
+        for text in ("worse", "broken > 0", "passed worse by 5%", "passed worse by 30%")
+    }
+    worse, is_all_known = gates["worse"], pairs.comparable == pairs.total
+    lines = headlines(comparison)
+    if passed_change.first is not None:
+        of_known = "" if is_all_known else " by what is known"
+        assert lines[0] == f"{comparison.flips}: {passed_change.change}{of_known}"
+        assert comparison_markdown(comparison).splitlines()[2] == lines[0]
+    assert comparison.flips.startswith(f"{len(broken)} broke, {len(fixed)} fixed")
+    assert worse.reason.startswith(f"{counted(len(broken), 'question')} broke")
+    assert f", {len(fixed)} fixed" in worse.reason
+    assert (gates["broken > 0"].outcome is GateOutcome.FAILED) is bool(broken)
+    assert gates["broken > 0"].reason.startswith(f"{counted(len(broken), 'question')} broke")
+    shown = passed_change.change
+    if worse.outcome is GateOutcome.FAILED:
+        assert shown is Change.WORSE
+        assert gates["broken > 0"].outcome is GateOutcome.FAILED
+    elif worse.outcome is GateOutcome.PASSED:
+        assert shown is not Change.WORSE
+        assert gates["passed worse by 5%"].outcome is not GateOutcome.FAILED
+    if is_all_known:
+        assert (worse.outcome is GateOutcome.FAILED) is (shown is Change.WORSE)
+    margins = [gates[f"passed worse by {margin}%"].outcome for margin in (5, 30)]
+    assert margins not in (
+        [GateOutcome.PASSED, GateOutcome.FAILED],
+        [GateOutcome.PASSED, GateOutcome.UNSETTLED],
+        [GateOutcome.UNSETTLED, GateOutcome.FAILED],
+    )
+
+
+def test_what_is_unknown_is_no_part_of_what_broke_in_the_headline() -> None:
+    """One of two sessions passed; then one failed, and the other is inconclusive: it may have passed."""
+    before = [session("a0", "q", "passed"), session("a1", "q", "failed")]
+    after = [session("b0", "q", "failed"), session("b1", "q", "inconclusive")]
+    first, second = sample(*before), sample(*after)
+    comparison = compare(first, replace(second, unknown={PASSED: undecided(after, ())}))
+    assert headlines(comparison)[0] == ("0 broke, 0 fixed, 1 not known: no difference shown by what is known")
+    assert [one.key for one in comparison.inconclusive_in_second] == ["q"]
+    assert judge(parse_gate("worse"), comparison).reason == (
+        "0 questions broke, 0 fixed, and of 1 more question it is not known: the test cannot tell"
+    )
 
 
 def test_metrics_that_nobody_asked_for_do_not_hide_that_questions_broke() -> None:
