@@ -10,10 +10,10 @@ from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.metrics.trajectory import calls_of_steps
 from spangrade.evaluator.reports.comparison import (
     difference_text,
-    headlines,
     interval_lines,
     judge_lines,
 )
+from spangrade.evaluator.reports.headline import headlines
 from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.session import Step, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
