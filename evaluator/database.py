@@ -1021,6 +1021,7 @@ class Database:
         queue: str = USUAL,
         by: str | None = None,
         origin: str = "production",
+        select: Selection | str | None = None,
     ) -> list[ToReview]:
         """Return sessions without a label, or without one on what a `metric` measures, for people to review.
 
@@ -1029,7 +1030,7 @@ class Database:
         disagree, then those with a value near its threshold, the nearest first, then others in an order that
         `seed` shuffles; `failed`; `disputed` by a label of `by`; `sampled`: all in the shuffled order, so
         that the labels are those of a random share; or `unlabelled`: the newest first. They are of an
-        `origin` as `list_sessions` takes it.
+        `origin` as `list_sessions` takes it, and `select` chooses among them, as in `grade`.
 
         Raises InputError for another queue or origin.
         """
@@ -1037,8 +1038,8 @@ class Database:
         from spangrade.evaluator.review.scores.given import score_name
 
         name = LABEL if metric is None else score_name(metric)
-        with self.stored.reading() as store:
-            found = queued(store, queue, by, name=name, seed=str(seed), origin=origin, limit=limit)
+        with self._selecting(select) as (store, only):
+            found = queued(store, queue, by, name=name, seed=str(seed), origin=origin, limit=limit, only=only)
         return [one.review for one in found.waiting]
 
     def judge_agreement(self, metric: str, *, threshold: float | None = None) -> Agreement:

@@ -61,7 +61,7 @@ def test_what_contributing_adds_works(changed: Path, tmp_path: Path) -> None:
     spangrade = ("-m", "spangrade")
     db = ("--db", "s.duckdb")
     assert "Only sessions of this service." in ran(changed, tmp_path, *spangrade, "grade", "--help").stdout
-    assert ran(changed, tmp_path, *spangrade, "count", *db).stdout == "4\n"
+    assert ran(changed, tmp_path, *spangrade, "count", "--format", "csv", *db).stdout == "sessions\n4\n"
     program = (
         "import spangrade\n"
         "db = spangrade.open('s.duckdb')\n"

@@ -1,13 +1,15 @@
 """Fields of dataclasses that are options of a command, parameters in Python and keys of the settings at once.
 
-The field has the help; `spangrade.evaluator.cli.options` makes options of it. A value that cannot be used is
-reported in the words of the door through which it came: `--judge-votes`, `judge.votes`, or the file's key.
+The field has the help; `spangrade.evaluator.cli.declare` makes options and arguments of it. A value that
+cannot be used is reported in the words of the door through which it came: `--judge-votes`, `judge.votes`, or
+the file's key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from keyword import iskeyword
 from typing import Any, NamedTuple, TypeVar
 
 from spangrade.tracer.errors import InputError
@@ -17,7 +19,7 @@ from spangrade.tracer.errors import InputError
 class Option:
     """How a field is an option of a command: its help, its name if it is not the field's, and its bounds.
 
-    `also` is another name of it, of an earlier version.
+    `also` is another name of it: a letter, or one of an earlier version. An `argument` has no name.
     `variable` is the environment variable that gives its value, `shown_default` what its help says of None.
     One that is `rare` is not in the command's help, but in docs/commands.md and the settings
     (`[options.COMMAND]`).
@@ -32,11 +34,20 @@ class Option:
     shown_default: str | None = None
     variable: str | None = None
     rare: bool = False
+    argument: bool = False
+
+
+REQUIRED = MISSING  # in place of a default
 
 
 def option(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 (the option's help)
     """Return a field of a dataclass that is an option; `more` is that of `Option`."""
     return field(default=default, metadata={"option": Option(help, **more)})
+
+
+def argument(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 (the argument's help)
+    """Return a field of a dataclass that is an argument; `more` is that of `Option`."""
+    return option(default, help, argument=True, **more)
 
 
 class OptionField(NamedTuple):
@@ -48,7 +59,15 @@ class OptionField(NamedTuple):
     @property
     def flag(self) -> str:
         """The option's name on the command line."""
-        return self.option.name or f"--{self.field.name.replace('_', '-')}"
+        if self.option.argument:
+            return self.option.metavar or self.field.name.upper()
+        return self.option.name or f"--{self.field.name.rstrip('_').replace('_', '-')}"
+
+    @property
+    def parameter(self) -> str:
+        """The option as a name of Python, such as `judge_votes`."""
+        name = self.field.name if self.option.argument else self.flag[2:].replace("-", "_")
+        return f"{name}_" if iskeyword(name) else name
 
 
 def option_fields(group: type) -> Iterator[OptionField]:
@@ -56,6 +75,12 @@ def option_fields(group: type) -> Iterator[OptionField]:
     for one in fields(group):
         if described := one.metadata.get("option"):
             yield OptionField(one, described)
+
+
+def values_of(group: Any, *names: str) -> dict[str, Any]:
+    """Return the values of a dataclass by field, of those that are options; of `names`, if there are any."""
+    found = {one.field.name: getattr(group, one.field.name) for one in option_fields(type(group))}
+    return {name: value for name, value in found.items() if not names or name in names}
 
 
 _Group = TypeVar("_Group")

@@ -42,8 +42,7 @@ def _run_command() -> None:
         raise SystemExit(0)
     from spangrade.evaluator.cli.app import app
     from spangrade.tracer.command_exit import leave
-    from spangrade.tracer.errors import ExitCode, InputError
-    from spangrade.tracer.fields import FieldError
+    from spangrade.tracer.errors import ExitCode
     from spangrade.tracer.terminal import log_to_terminal
 
     log_to_terminal()
@@ -53,10 +52,6 @@ def _run_command() -> None:
         if end.code == ExitCode.INTERRUPTED and end.__cause__ is None:  # typer's, which says nothing
             leave(KeyboardInterrupt())
         raise
-    except FieldError as error:
-        from spangrade.evaluator.cli.options import in_words_of_options
-
-        raise InputError(in_words_of_options(error)) from error
     finally:
         sys.stdout.flush()
 

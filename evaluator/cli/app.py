@@ -12,9 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from spangrade.evaluator.cli.commands import COMMANDS, help_text
-from spangrade.evaluator.cli.not_on_a_lake import INSTEAD, without_lake
-from spangrade.evaluator.cli.options import WithDefault, command_of, with_example, with_groups
-from spangrade.evaluator.cli.settings import with_config
+from spangrade.evaluator.cli.declare import WithDefault, command_of, with_example
 from spangrade.tracer.command_exit import leave
 from spangrade.tracer.errors import one_line
 from spangrade.tracer.file_modes import set_umask
@@ -63,7 +61,7 @@ class _Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """Import a command; return its function or, of a group, its application."""
-    module, _, attribute = COMMANDS[name].where.partition(":")
+    module, _, attribute = (COMMANDS[name].where or f"{name}:{name}").partition(":")
     return getattr(import_module(f"spangrade.evaluator.cli.{module}"), attribute)
 
 
@@ -74,12 +72,12 @@ def _built(name: str) -> Any:
         built.name = name
         if isinstance(built, WithDefault):
             with_example(built.commands[built.default], known.example)
-        for own in built.commands.values():
-            if not own.hidden and not isinstance(built, WithDefault):
-                with_example(own, known.example)
+        else:
+            for own in built.commands.values():
+                if not own.hidden:
+                    with_example(own, known.example)
     else:
-        refused = without_lake(with_groups(command), name) if name in INSTEAD else with_groups(command)
-        built = command_of(with_config(refused), name, known.example)
+        built = command_of(command, name, known.example)
     if known.instead:
         _name_instead(built, name, known.instead)
     built.hidden = known.hidden

@@ -6,107 +6,109 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, LogFormatOption, LogLevelOption
+from spangrade.evaluator.cli.options import InFile, Logs
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.fields import option
 from spangrade.tracer.loopback import is_loopback
-from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service
+
+if TYPE_CHECKING:
+    from spangrade.tracer.receiver.limits import Limits
 
 _log = logging.getLogger("spangrade")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverOptions:
+    """Where spans are received, from whom, and where they are stored."""
+
+    lake: str | None = option(
+        None,
+        "The landing folder of a lake, also s3://…; the spool is beside the path of --db.",
+        metavar="FOLDER",
+    )
+    segment_seconds: float = option(
+        60.0, "With --lake: how long records wait for others in one file.", least=0.1, rare=True
+    )
+    host: str = option("127.0.0.1", "The address to listen on.")
+    http_port: int = option(4318, "For OTLP over HTTP; 0: any.", least=0, most=65535)
+    grpc_port: int = option(4317, "For OTLP over gRPC; 0: any.", least=0, most=65535)
+    token: str | None = option(
+        None, "What clients must send as a bearer token.", variable="SPANGRADE_TOKEN", rare=True
+    )
+    token_file: Path | None = option(None, "The same with the token in a file.", metavar="FILE")
+    allow_anonymous: bool = option(False, "Listen beyond this machine without a token.")
+    tls_cert: Path | None = option(None, "A certificate (PEM) to serve TLS with.")
+    tls_key: Path | None = option(None, "The certificate's key (PEM).")
+    retention: str | None = option(
+        None, "Delete sessions that ended and arrived longer ago, once a day.", metavar="30d"
+    )
+    redact: str | None = option(
+        None,
+        "Replace e-mail addresses, card and phone numbers, secrets, and the values of KEYS.",
+        metavar="off|mask|hash[:KEYS]",
+        variable="SPANGRADE_REDACT",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverLimits:
+    """How much is received at once, and how long it may take."""
+
+    spool_mb: int = option(
+        1024, "How much may wait on disk while the database is in use, in MiB.", least=1, rare=True
+    )
+    max_body_mb: int = option(16, "The largest body, as it is sent, in MiB.", least=1, rare=True)
+    max_unzipped_mb: int = option(32, "The largest body, decompressed, in MiB.", least=1, rare=True)
+    max_records: int = option(20_000, "The most spans or logs in a request.", least=1, rare=True)
+    max_value_mb: int = option(
+        4, "The longest name or value of a span, in Mi characters.", least=1, rare=True
+    )
+    max_pending_mb: int = option(
+        64, "How much may be in memory, of all bodies together, in MiB.", least=1, rare=True
+    )
+    max_connections: int = option(
+        512, "The most connections at once, over HTTP and over gRPC each.", least=1, rare=True
+    )
+    header_timeout: float = option(
+        10.0, "How long a connection may take to send its headers, in seconds.", least=0.1, rare=True
+    )
+    body_timeout: float = option(
+        30.0, "How long a body may take to arrive, in seconds.", least=0.1, rare=True
+    )
+
+    def limits(self) -> Limits:
+        """Return them as the receiver has them."""
+        from spangrade.tracer.receiver.limits import Limits
+
+        return Limits(
+            body_bytes=self.max_body_mb * 2**20,
+            decompressed_bytes=self.max_unzipped_mb * 2**20,
+            records=self.max_records,
+            value_chars=self.max_value_mb * 2**20,
+            pending_bytes=self.max_pending_mb * 2**20,
+            spool_bytes=self.spool_mb * 2**20,
+            read_s=self.body_timeout,
+            headers_s=self.header_timeout,
+            connections=self.max_connections,
+        )
+
+
 def collect(
-    context: typer.Context,
-    db: Db = None,
-    lake: Annotated[
-        str | None,
-        typer.Option(
-            "--lake",
-            metavar="FOLDER",
-            help="The landing folder of a lake, also s3://…; the spool is beside the path of --db.",
-        ),
-    ] = None,
-    segment_seconds: Annotated[
-        float,
-        typer.Option(min=0.1, help="With --lake: how long records wait for others in one file.", hidden=True),
-    ] = 60.0,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    http_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over HTTP; 0: any.")] = 4318,
-    grpc_port: Annotated[int, typer.Option(min=0, max=65535, help="For OTLP over gRPC; 0: any.")] = 4317,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="SPANGRADE_TOKEN", help="What clients must send as a bearer token.", hidden=True),
-    ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The same with the token in a file.")
-    ] = None,
-    allow_anonymous: Annotated[
-        bool, typer.Option("--allow-anonymous", help="Listen beyond this machine without a token.")
-    ] = False,
-    tls_cert: Annotated[Path | None, typer.Option(help="A certificate (PEM) to serve TLS with.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
-    spool_mb: Annotated[
-        int,
-        typer.Option(
-            min=1, help="How much may wait on disk while the database is in use, in MiB.", hidden=True
-        ),
-    ] = 1024,
-    max_body_mb: Annotated[
-        int, typer.Option(min=1, help="The largest body, as it is sent, in MiB.", hidden=True)
-    ] = 16,
-    max_unzipped_mb: Annotated[
-        int, typer.Option(min=1, help="The largest body, decompressed, in MiB.", hidden=True)
-    ] = 32,
-    max_records: Annotated[
-        int, typer.Option(min=1, help="The most spans or logs in a request.", hidden=True)
-    ] = 20_000,
-    max_value_mb: Annotated[
-        int, typer.Option(min=1, help="The longest name or value of a span, in Mi characters.", hidden=True)
-    ] = 4,
-    max_pending_mb: Annotated[
-        int,
-        typer.Option(min=1, help="How much may be in memory, of all bodies together, in MiB.", hidden=True),
-    ] = 64,
-    max_connections: Annotated[
-        int,
-        typer.Option(min=1, help="The most connections at once, over HTTP and over gRPC each.", hidden=True),
-    ] = 512,
-    header_timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.1, help="How long a connection may take to send its headers, in seconds.", hidden=True
-        ),
-    ] = 10.0,
-    body_timeout: Annotated[
-        float, typer.Option(min=0.1, help="How long a body may take to arrive, in seconds.", hidden=True)
-    ] = 30.0,
-    retention: Annotated[
-        str | None,
-        typer.Option(metavar="30d", help="Delete sessions that ended and arrived longer ago, once a day."),
-    ] = None,
-    redact: Annotated[
-        str | None,
-        typer.Option(
-            envvar="SPANGRADE_REDACT",
-            metavar="off|mask|hash[:KEYS]",
-            help="Replace e-mail addresses, card and phone numbers, secrets, and the values of KEYS.",
-        ),
-    ] = None,
-    log_format: LogFormatOption = LogFormat.TEXT,
-    log_level: LogLevelOption = LogLevel.INFO,
+    context: typer.Context, at: InFile, to: ReceiverOptions, most: ReceiverLimits, logs: Logs
 ) -> None:
     """Receive spans and logs over OTLP, from any number of processes and machines, into one database.
 
     A success means that they are on disk. The database is free for others between two short writes.
     """
     try:
-        from spangrade.tracer.receiver.limits import Limits
         from spangrade.tracer.receiver.server import ReceiverSettings, Reread
         from spangrade.tracer.receiver.server import collect as serve
     except ModuleNotFoundError as error:
@@ -116,48 +118,38 @@ def collect(
     from spangrade.tracer.redaction import redaction
     from spangrade.tracer.settings import load_settings
 
-    log_of_service(log_format, log_level)
+    logs.begin()
 
     def reread() -> Reread:
-        found = redact
+        found = to.redact
         source = context.get_parameter_source("redact")
         if source is not None and source.name.startswith("DEFAULT"):  # of the settings, or none
             settings = load_settings(loaded_settings(context).file).settings.redaction
             found = None if settings.mode == "off" else settings.text
-        return Reread(secret(context, "token", "token", token, token_file), redaction(found))
+        return Reread(secret(context, "token", to.token, to.token_file), redaction(found))
 
     given = reread()
-    path = db or default_path()
-    landing = None if lake is None else landing_folder(lake)
-    if landing is not None and retention:
+    path = at.db or default_path()
+    landing = None if to.lake is None else landing_folder(to.lake)
+    if landing is not None and to.retention:
         raise InputError("--retention is for a database, not for a lake")
     settings = ReceiverSettings(
         db=path,
-        host=host,
-        http_port=http_port,
-        grpc_port=grpc_port,
+        host=to.host,
+        http_port=to.http_port,
+        grpc_port=to.grpc_port,
         token=given.token,
-        allow_anonymous=allow_anonymous,
-        certificate=tls_cert,
-        key=tls_key,
-        limits=Limits(
-            body_bytes=max_body_mb * 2**20,
-            decompressed_bytes=max_unzipped_mb * 2**20,
-            records=max_records,
-            value_chars=max_value_mb * 2**20,
-            pending_bytes=max_pending_mb * 2**20,
-            spool_bytes=spool_mb * 2**20,
-            read_s=body_timeout,
-            headers_s=header_timeout,
-            connections=max_connections,
-        ),
+        allow_anonymous=to.allow_anonymous,
+        certificate=to.tls_cert,
+        key=to.tls_key,
+        limits=most.limits(),
         redact=given.redact,
         reread=reread,
-        maintenance_task=_deletion(check_age(retention)) if retention else None,
+        maintenance_task=_deletion(check_age(to.retention)) if to.retention else None,
         landing=landing,
-        segment_s=segment_seconds,
+        segment_s=to.segment_seconds,
     )
-    if given.token and not is_loopback(host) and tls_cert is None:
+    if given.token and not is_loopback(to.host) and to.tls_cert is None:
         _log.warning(
             "the token and the spans go over the network in the clear: give --tls-cert and --tls-key"
         )

@@ -13,15 +13,16 @@ GROUPS = (FIRST_DAY, GOLDEN, PRODUCTION, UPKEEP)
 
 
 class Command(NamedTuple):
-    """A command as MODULE:NAME, its group (empty: it is not listed), what it does, and an example of it.
+    """A command: its group (empty: it is not listed), what it does, and an example of it.
 
-    `instead` is the form that is to be used in its place, of a name that an earlier version had.
+    `where` is MODULE:NAME if these are not its name. `instead` is the form that is to be used in its place,
+    of a name that an earlier version had.
     """
 
-    where: str
     group: str
     does: str
-    example: str
+    usual: str
+    where: str = ""
     instead: str = ""
 
     @property
@@ -29,197 +30,136 @@ class Command(NamedTuple):
         """Whether `--help` does not list it."""
         return not self.group
 
+    @property
+    def example(self) -> str:
+        """An example of it, as it is typed."""
+        return f"spangrade {self.usual}"
+
 
 COMMANDS: Mapping[str, Command] = {
     "init": Command(
-        "init:init",
         FIRST_DAY,
         "Ask your agent its first questions, and write what `run` and CI need.",
-        "spangrade init agent.py:answer",
+        "init agent.py:answer",
     ),
-    "run": Command(
-        "run:run",
-        FIRST_DAY,
-        "Ask an agent golden questions, grade it, and say what flipped.",
-        "spangrade run",
-    ),
-    "show": Command(
-        "show:show",
-        FIRST_DAY,
-        "Show what an agent did in one session, and its verdict.",
-        "spangrade show order-3f2a",
-    ),
+    "run": Command(FIRST_DAY, "Ask an agent golden questions, grade it, and say what flipped.", "run"),
+    "show": Command(FIRST_DAY, "Show what an agent did in one session, and its verdict.", "show order-3f2a"),
     "compare": Command(
-        "compare:compare",
         FIRST_DAY,
         "Compare two runs, or two selections of sessions.",
-        "spangrade compare branch:main latest --fail-if worse",
+        "compare branch:main latest --fail-if worse",
     ),
-    "view": Command(
-        "view:view",
-        FIRST_DAY,
-        "Serve pages of sessions, verdicts and runs for a browser.",
-        "spangrade view",
-    ),
-    "demo": Command(
-        "demo:demo",
-        FIRST_DAY,
-        "Show a green run, a change and a red run on a made-up agent.",
-        "spangrade demo",
-    ),
+    "view": Command(FIRST_DAY, "Serve pages of sessions, verdicts and runs for a browser.", "view"),
+    "demo": Command("", "Show a green run, a change and a red run on a made-up agent.", "demo"),
     "grade": Command(
-        "grade:grade",
         GOLDEN,
         "Grade stored sessions by golden questions, or by gates alone.",
-        "spangrade grade golden.json --spans spans.jsonl",
+        "grade golden.json --spans spans.jsonl",
     ),
     "explain": Command(
-        "explain:explain",
         GOLDEN,
         "Show why sessions failed, those that failed alike together, and what tells them apart.",
-        "spangrade explain latest",
+        "explain latest",
     ),
     "convert": Command(
-        "convert:app",
         GOLDEN,
         "Make golden questions of a file of another tool, or of stored sessions.",
-        "spangrade convert promptfoo.yaml -o golden.json",
+        "convert promptfoo.yaml -o golden.json",
+        where="convert:app",
     ),
-    "lint": Command(
-        "lint:lint",
-        GOLDEN,
-        "List what recordings lack, and how to fix it.",
-        "spangrade lint --dataset golden.json",
-    ),
+    "lint": Command(GOLDEN, "List what recordings lack, and how to fix it.", "lint --dataset golden.json"),
     "audit": Command(
-        "audit:audit",
-        GOLDEN,
-        "Break sessions that pass, and see which defects the gates notice.",
-        "spangrade audit golden.json",
+        GOLDEN, "Break sessions that pass, and see which defects the gates notice.", "audit golden.json"
     ),
     "judge": Command(
-        "judge:app",
         GOLDEN,
         "Find out whether a judge is right: its verdicts against people's labels.",
-        "spangrade judge final_response_quality",
+        "judge final_response_quality",
+        where="judge:app",
     ),
     "rules": Command(
-        "rules:app",
         GOLDEN,
         "Learn rules on calls from good sessions, and hold sessions against them.",
-        "spangrade rules mine --since 30d",
+        "rules mine --since 30d",
+        where="rules:app",
     ),
-    "metrics": Command(
-        "metrics:metrics",
-        GOLDEN,
-        "List the metrics.",
-        "spangrade metrics --metrics-file mine.py",
-    ),
+    "metrics": Command("", "List the metrics.", "metrics --metrics-file mine.py"),
     "import": Command(
-        "import_:import_",
         PRODUCTION,
         "Import recorded spans and logs, and derive sessions from them.",
-        "spangrade import traces.jsonl",
+        "import traces.jsonl",
+        where="import_:import_",
     ),
     "collect": Command(
-        "collect:collect",
-        PRODUCTION,
-        "Receive spans and logs over OTLP into one database.",
-        "spangrade collect --db agents.duckdb",
+        PRODUCTION, "Receive spans and logs over OTLP into one database.", "collect --db agents.duckdb"
     ),
     "watch": Command(
-        "watch:watch",
         PRODUCTION,
         "Grade sessions once they are idle, and again if something arrives.",
-        "spangrade watch --metric 'latency_metrics<=20'",
+        "watch --metric 'latency_metrics<=20'",
     ),
     "sessions": Command(
-        "sessions:sessions",
-        PRODUCTION,
-        "List the sessions, with the verdict of each.",
-        "spangrade sessions --failed --since 7d",
+        PRODUCTION, "List the sessions, with the verdict of each.", "sessions --failed --since 7d"
     ),
     "trend": Command(
-        "trend:trend",
         PRODUCTION,
         "Show a metric by day, version, prompt or model, with intervals.",
-        "spangrade trend passed --by version",
+        "trend passed --by version",
     ),
     "label": Command(
-        "score:label",
         PRODUCTION,
         "Give a session a person's verdict or scores, or walk through those without.",
-        "spangrade label order-3f2a fail --by ines",
+        "label order-3f2a fail --by ines",
+        where="score:label",
     ),
     "sql": Command(
-        "sql:sql",
         PRODUCTION,
         "Query the spans and what is derived from them.",
-        "spangrade sql 'SELECT session_id, cost_usd FROM sessions'",
+        "sql 'SELECT session_id, cost_usd FROM sessions'",
     ),
     "mcp": Command(
-        "mcp:mcp",
-        PRODUCTION,
-        "Let a coding agent ask about sessions and runs over MCP.",
-        "spangrade mcp --db agents.duckdb",
+        PRODUCTION, "Let a coding agent ask about sessions and runs over MCP.", "mcp --db agents.duckdb"
     ),
-    "runs": Command("runs:runs", UPKEEP, "List the runs, the newest first.", "spangrade runs --limit 10"),
+    "runs": Command(UPKEEP, "List the runs, the newest first.", "runs --limit 10"),
     "doctor": Command(
-        "doctor:doctor",
-        UPKEEP,
-        "Show what is installed, stored and reachable, and the settings in force.",
-        "spangrade doctor",
+        UPKEEP, "Show what is installed, stored and reachable, and the settings in force.", "doctor"
     ),
-    "delete": Command(
-        "delete:delete",
-        UPKEEP,
-        "Delete sessions for good.",
-        "spangrade delete --before 90d --dry-run",
-    ),
+    "delete": Command(UPKEEP, "Delete sessions for good.", "delete --before 90d --dry-run"),
     "lake": Command(
-        "lake:app",
         UPKEEP,
         "Keep sessions in a lake, for more spans than one machine holds.",
-        "spangrade lake update --lake postgres:dbname=lake --landing s3://spans",
+        "lake update --lake postgres:dbname=lake --landing s3://spans",
+        where="lake:app",
     ),
-    "schema": Command(
-        "schema:schema", "", "Print the JSON Schema of golden files.", "spangrade schema golden"
-    ),
-    "review": Command(
-        "review:review",
-        "",
-        "Walk through sessions or questions, and label them.",
-        "spangrade review --by ines",
-    ),
-    "derive": Command("derive:derive", "", "Derive sessions that are out of date.", "spangrade derive --all"),
+    "schema": Command("", "Print the JSON Schema of golden files.", "schema golden"),
+    "review": Command("", "Walk through sessions or questions, and label them.", "review --by ines"),
+    "derive": Command("", "Derive sessions that are out of date.", "derive --all"),
     "regrade": Command(
-        "regrade:regrade",
         "",
         "Grade a run again without storing it.",
-        "spangrade grade --dry-run --of-run latest",
+        "grade --dry-run --of-run latest",
         instead="grade --dry-run --of-run RUN",
     ),
     "score": Command(
-        "score:score",
-        "",
-        "Give a session a score.",
-        "spangrade label order-3f2a thumbs=1",
-        instead="label SESSION NAME=VALUE",
+        "", "Give a session a score.", "label order-3f2a thumbs=1", instead="label SESSION NAME=VALUE"
     ),
-    "config": Command(
-        "config:config",
-        "",
-        "Show the settings in force.",
-        "spangrade doctor --all",
-        instead="doctor",
-    ),
+    "config": Command("", "Show the settings in force.", "doctor --all", instead="doctor"),
+}
+_UPDATE = "`spangrade lake update` derives and grades what has landed"
+# The commands that work on a database file and not on a lake, and what to do there.
+NOT_ON_A_LAKE = {
+    "delete": "`spangrade lake delete` deletes from one",
+    "derive": "`spangrade lake derive` derives all of it again",
+    "import": f"{_UPDATE}, `spangrade lake import` imports a database file",
+    "run": "it stores sessions in a database file (--db)",
+    "watch": f"{_UPDATE}: run it at intervals",
 }
 
 COMMON = {
     "--db FILE": "the DuckDB file of the spans ($SPANGRADE_DB; spangrade.duckdb)",
     "--lake postgres:…": "the catalog of a lake, in place of a file",
     "--config FILE": "the settings ($SPANGRADE_CONFIG; the nearest spangrade.toml)",
-    "--format table|json": "how a result is printed",
+    "--format json": "how a result is printed: table, json, csv or markdown",
     "--workers N": "processes that work, where a command has many sessions",
     "-h, --help": "what a command does, with an example",
 }

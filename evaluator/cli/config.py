@@ -7,26 +7,22 @@ from typing import Any
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import print_json, print_table
+from spangrade.evaluator.cli.options import InFile, Printed
+from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import is_given, loaded_settings
 from spangrade.tracer.canonical_json import dumps
 
 
-def config(
-    context: typer.Context,
-    db: Db = None,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+def config(context: typer.Context, at: InFile, printed: Printed) -> None:
     """Show each setting in force and its source: command line, environment variable, file or default.
 
     See docs/configuration.md.
     """
     loaded = loaded_settings(context)
-    rows = setting_rows(context, db)
-    if format is Format.JSON:
+    rows = setting_rows(context, at.db)
+    if not printed.as_table:
         file = None if loaded.file is None else str(loaded.file)
-        print_json({"file": file, "settings": {row.pop("setting"): row for row in rows}})
+        printed.write({"file": file, "settings": {row.pop("setting"): row for row in rows}}, "settings")
     else:
         texts = [{**row, "value": _text(row["value"])} for row in rows]
         print_table(texts, ("setting", "value", "source"))

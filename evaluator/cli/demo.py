@@ -6,11 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from spangrade.tracer.fields import argument, option
 from spangrade.tracer.terminal import print_line, warn
 
 _AGENT = """\
@@ -51,17 +50,20 @@ dataset = "golden.json"
 """
 
 
-def demo(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="FOLDER", help="A new folder; else a temporary one.")
-    ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """Where the demonstration is."""
+
+    folder: Path | None = argument(None, "A new folder; else a temporary one.")
+    no_open: bool = option(False, "Do not open the page in a browser.")
+
+
+def demo(where: DemoOptions) -> None:
     """Show the loop on an agent that is made up: a green run, a change, a red run with its cause, the page.
 
     No key, no model and no file of yours is needed.
     """
-    folder = Path(tempfile.mkdtemp(prefix="spangrade-demo-")) if folder is None else folder
+    folder = where.folder or Path(tempfile.mkdtemp(prefix="spangrade-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("agent.py", _AGENT), ("golden.json", _GOLDEN), ("spangrade.toml", _SETTINGS)):
         with (folder / name).open("x", encoding="utf-8") as file:  # nothing is overwritten
@@ -79,7 +81,7 @@ def demo(
         warn("no page: view needs pip install '.[view]' in its checkout")
         return
     print_line(f"{page}: each session with its calls and why it failed")
-    if not no_open:
+    if not where.no_open:
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())

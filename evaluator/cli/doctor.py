@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from dataclasses import dataclass
 
 import typer
 
 from spangrade.evaluator.cli.config import setting_rows
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat
-from spangrade.evaluator.cli.output import database, print_json, print_table
+from spangrade.evaluator.cli.options import InFile, Printed
+from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import loaded_settings
+from spangrade.tracer.fields import option
 
 
-def doctor(
-    context: typer.Context,
-    db: Db = None,
-    all: Annotated[bool, typer.Option("--all", help="List every setting, those with defaults too.")] = False,  # noqa: A002
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """What is listed."""
+
+    all: bool = option(False, "List every setting, those with defaults too.")
+
+
+def doctor(context: typer.Context, examined: DoctorOptions, at: InFile, printed: Printed) -> None:
     """Show on one screen what is installed, stored and reachable, and what the instrumentation lacks.
 
     Settings that are not defaults are listed with their source: command line, environment or file.
     """
     loaded = loaded_settings(context)
-    settings = [row for row in setting_rows(context, db) if all or row["source"] != "default"]
-    with database(db) as opened:
+    rows = setting_rows(context, at.db)
+    settings = [row for row in rows if examined.all or row["source"] != "default"]
+    with at.opened() as opened:
         checked = opened.examine(loaded.file, os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"))
-    if format is Format.JSON:
-        print_json({"checked": [one._asdict() for one in checked], "settings": settings})
+    if not printed.as_table:
+        printed.write({"checked": [one._asdict() for one in checked], "settings": settings}, "checked")
         return
     print_table([one._asdict() for one in checked], ("what", "state", "advice"))
     if settings:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, Format, OutputFormat, Workers
-from spangrade.evaluator.cli.output import database, print_json, warn_not_understood
+from spangrade.evaluator.cli.options import InFile, Printed, Readers
+from spangrade.evaluator.cli.output import warn_not_understood
+from spangrade.tracer.fields import REQUIRED, argument, option
 from spangrade.tracer.terminal import counted, print_line, warn
 
-
-def _remembered(metavar: str, text: str) -> Any:
-    """Return an option whose values the database remembers."""
-    return typer.Option(metavar=metavar, help=f'{text} The database remembers it; "" forgets it.')
-
-
-SessionFrom = Annotated[
-    list[str] | None,
-    _remembered("ATTRIBUTE", "A span or resource attribute that holds the session's id, before any other."),
-]
 # What sessions may lack, by the code of lint's finding: what lacks it, and what it is.
 _LACKING = {
     "no_user_input": ("turn", "the user's message"),
@@ -29,23 +20,32 @@ _LACKING = {
     "no_tool_result": ("tool call", "result"),
     "no_tokens": ("model call", "tokens"),
 }
-IgnoreScope = Annotated[
-    list[str] | None,
-    _remembered("SCOPE", "Do not report spans of this instrumentation scope as not understood."),
-]
+_REMEMBERED = 'The database remembers it; "" forgets it.'
 
 
-def import_(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Recorded spans, logs or sessions, in any of the formats above.")
-    ],
-    db: Db = None,
-    strict: Annotated[bool, typer.Option(help="Import nothing if anything cannot be read.")] = False,
-    session_from: SessionFrom = None,
-    ignore_scope: IgnoreScope = None,
-    workers: Workers = None,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What is imported, and how it is read."""
+
+    paths: tuple[Path, ...] = argument(
+        REQUIRED, "Recorded spans, logs or sessions, in any of the formats above.", metavar="PATHS..."
+    )
+    strict: bool = option(False, "Import nothing if anything cannot be read.")
+    session_from: tuple[str, ...] | None = option(
+        None,
+        f"A span or resource attribute that holds the session's id, before any other. {_REMEMBERED}",
+        metavar="ATTRIBUTE",
+    )
+    ignore_scopes: tuple[str, ...] | None = option(
+        None,
+        f"Do not report spans of this instrumentation scope as not understood. {_REMEMBERED}",
+        name="--ignore-scope",
+        metavar="SCOPE",
+        rare=True,
+    )
+
+
+def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> None:
     """Import recorded spans and logs, and derive sessions from them.
 
     The format is recognized by the content, gzip or zstd too:
@@ -56,16 +56,16 @@ def import_(
 
     What can be read is kept, what cannot is listed, and the exit code is then 2.
     """
-    with database(db) as opened:
+    with at.opened() as opened:
         imported = opened.import_files(
-            paths,
-            strict=strict,
-            session_from=_named(session_from),
-            ignore_scopes=_named(ignore_scope),
-            workers=workers,
+            what.paths,
+            strict=what.strict,
+            session_from=_named(what.session_from),
+            ignore_scopes=_named(what.ignore_scopes),
+            workers=by.workers,
         )
-    if format is Format.JSON:
-        print_json(imported._asdict())
+    if not printed.as_table:
+        printed.write(imported._asdict())
     else:
         print_line(
             f"{counted(imported.spans, 'span')} and {counted(imported.logs, 'log')} imported into "
@@ -89,6 +89,6 @@ def import_(
     raise typer.Exit(imported.exit_code)
 
 
-def _named(names: list[str] | None) -> list[str] | None:
+def _named(names: tuple[str, ...] | None) -> list[str] | None:
     """Return the names that are not empty; None if the option is not given."""
     return None if names is None else [name for name in names if name]

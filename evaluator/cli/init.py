@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from spangrade.evaluator.cli.output import console, database
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import REQUIRED, argument, option
 from spangrade.tracer.terminal import print_line, warn
 
 if TYPE_CHECKING:
@@ -44,25 +46,28 @@ jobs:
 """
 
 
-def init(
-    agent: Annotated[
-        str,
-        typer.Argument(
-            metavar="AGENT", help="The agent: file.py:name, package.module:name, or the URL of a server."
-        ),
-    ],
-    ask: Annotated[
-        list[str] | None,
-        typer.Option("--ask", metavar="TEXT", help="A question to ask; else two are asked for. Repeatable."),
-    ] = None,
-    http_body: Annotated[
-        str | None,
-        typer.Option(metavar="JSON", help='For a URL: what it expects, such as \'{"q": "{text}"}\'.'),
-    ] = None,
-    http_reply: Annotated[
-        str | None, typer.Option(metavar="PATH", help="For a URL: where its answer is, such as $.data.reply.")
-    ] = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitOptions:
+    """The agent that is asked, and what it is asked."""
+
+    agent: str = argument(REQUIRED, "The agent: file.py:name, package.module:name, or the URL of a server.")
+    ask: tuple[str, ...] = option(
+        (), "A question to ask; else two are asked for. Repeatable.", metavar="TEXT"
+    )
+    http_body: str | None = option(
+        None, 'For a URL: what it expects, such as \'{"q": "{text}"}\'.', metavar="JSON"
+    )
+    http_reply: str | None = option(
+        None, "For a URL: where its answer is, such as $.data.reply.", metavar="PATH"
+    )
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it is a server."""
+        return self.agent.startswith(("http://", "https://"))
+
+
+def init(new: InitOptions) -> None:
     """Begin: ask your agent two questions, and write golden.json, spangrade.toml and a workflow for CI.
 
     Each question is shown with what the agent did, and written once you confirm it. Nothing that is there is
@@ -70,14 +75,13 @@ def init(
     """
     from spangrade.evaluator.running.draft import draft_of, id_of, short_reply
 
-    is_url = agent.startswith(("http://", "https://"))
-    texts = ask or [typer.prompt(f"Question {number} for the agent") for number in (1, 2)]
+    texts = new.ask or [typer.prompt(f"Question {number} for the agent") for number in (1, 2)]
     known = _known_ids()
     questions: list[dict[str, Any]] = []
     for text in texts:
         name = id_of(text, [*known, *(one["id"] for one in questions)])
         questions.append({"id": name, "user_inputs": [text]})
-    sessions = _asked(agent, questions, http_body, http_reply, is_url=is_url)
+    sessions = _asked(new, questions)
     drafts = []
     for question in questions:
         session = sessions.get(question["id"])
@@ -88,7 +92,7 @@ def init(
         default = short_reply(session)
         text = typer.prompt("The reply must contain (- for nothing)", default=default or "-")
         drafts.append(draft_of(session, question["id"], "" if text == "-" else text))
-    _write(agent, drafts, http_body, http_reply, is_url=is_url)
+    _write(new, drafts)
 
 
 def _known_ids() -> list[str]:
@@ -99,20 +103,15 @@ def _known_ids() -> list[str]:
     return [] if dataset is None else [question.id for question in dataset.golden_questions]
 
 
-def _asked(
-    agent: str,
-    questions: list[dict[str, Any]],
-    http_body: str | None,
-    http_reply: str | None,
-    *,
-    is_url: bool,
-) -> dict[str, Session]:
+def _asked(new: InitOptions, questions: list[dict[str, Any]]) -> dict[str, Session]:
     """Return what an agent did, by the id of the question; the database of the project is not touched."""
     import spangrade
 
-    asked: object = spangrade.HttpAgent(agent, http_body, http_reply) if is_url else agent
+    agent: object = new.agent
+    if new.is_url:
+        agent = spangrade.HttpAgent(new.agent, new.http_body, new.http_reply)
     with database(Path(":memory:")) as opened, opened:
-        opened.run(asked, questions, name="init")
+        opened.run(agent, questions, name="init")
         return {one.question_id: one for one in opened.sessions() if one.question_id is not None}
 
 
@@ -125,14 +124,7 @@ def _show(session: Session) -> None:
         out.print(part)
 
 
-def _write(
-    agent: str,
-    drafts: list[dict[str, Any]],
-    http_body: str | None,
-    http_reply: str | None,
-    *,
-    is_url: bool,
-) -> None:
+def _write(new: InitOptions, drafts: list[dict[str, Any]]) -> None:
     """Write what is missing, each after it is confirmed, and say what there is already."""
     from spangrade.converters.datasets.files import create_text
     from spangrade.converters.datasets.golden import append
@@ -150,10 +142,11 @@ def _write(
         print_line(f"{_GOLDEN}: {added} added, nobody has reviewed them: spangrade review --golden {_GOLDEN}")
     elif not _GOLDEN.exists():
         raise InputError("no question was confirmed: nothing is written")
-    values = {"http" if is_url else "agent": agent, "http_body": http_body, "http_reply": http_reply}
+    agent, kind = new.agent, "http" if new.is_url else "agent"
+    values = {kind: agent, "http_body": new.http_body, "http_reply": new.http_reply}
     lines = [f"{key} = {dumps(value)}" for key, value in values.items() if value is not None]
     settings = "\n".join(["[run]", *lines, f'dataset = "{_GOLDEN}"', ""])
-    named = agent if not is_url else f'""  # a server: start it before, and give options: --http {agent}'
+    named = agent if not new.is_url else f'""  # a server: start it before, and give options: --http {agent}'
     for path, text in ((_SETTINGS, settings), (_WORKFLOW, _WORKFLOW_TEXT.format(agent=named))):
         if path.exists():
             print_line(f"{path}: it is there, and stays as it is")

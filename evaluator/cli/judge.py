@@ -2,123 +2,99 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from spangrade import Gates, JudgeOptions
-from spangrade.evaluator.cli.options import (
-    Db,
-    Format,
-    LakeCatalog,
-    Only,
-    OutputFormat,
-    WithDefault,
-    with_groups,
-)
-from spangrade.evaluator.cli.output import database_or_lake, print_json, show
-from spangrade.evaluator.cli.settings import with_config
+from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
+from spangrade.evaluator.cli.options import Printed, StoredIn
+from spangrade.evaluator.cli.output import show
+from spangrade.tracer.fields import REQUIRED, argument, option, values_of
 
-_Threshold = Annotated[
-    float | None,
-    typer.Option(metavar="VALUE", help="What a score needs to pass; else its run's own verdict counts."),
-]
-_All = Annotated[bool, typer.Option("--all", help="List all sessions on which they differ.")]
+_THRESHOLD = "What a score needs to pass; else its run's own verdict counts."
 
-app = typer.Typer(
-    cls=WithDefault,
-    help="Find out whether a judge is right.",
-    add_completion=False,  # that of `spangrade` is enough
-    pretty_exceptions_enable=False,
-)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeReport:
+    """What is compared with people's labels."""
+
+    metric: str = argument(
+        REQUIRED, "The metric that is compared with labels; passed: the verdict of a session."
+    )
+    again: bool = option(False, "Ask the judge again about the labelled sessions: did it drift?")
+    threshold: float | None = option(None, _THRESHOLD, metavar="VALUE")
+    all: bool = option(False, "List all sessions on which they differ.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementOptions:
+    """What is compared with people's labels, by the options of an earlier version."""
+
+    metric: str = option(
+        REQUIRED,
+        "The metric, of rules or judged, that is compared with labels; passed: the verdict.",
+        metavar="NAME",
+    )
+    threshold: float | None = option(None, _THRESHOLD, metavar="VALUE")
+    all: bool = option(False, "List all sessions on which they differ.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """What the judge is asked about again."""
+
+    measure: str = argument(
+        REQUIRED, "The metric whose labelled sessions the judge is asked about again.", metavar="METRIC"
+    )
+    all: bool = option(False, "List all sessions with another verdict.")
 
 
 def judge(
     gates: Annotated[Gates, Only("metrics_files")],
     judge: JudgeOptions,
-    metric: Annotated[
-        str,
-        typer.Argument(
-            metavar="METRIC",
-            help="The metric that is compared with labels; passed: the verdict of a session.",
-        ),
-    ],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Ask the judge again about the labelled sessions: did it drift?")
-    ] = False,
-    threshold: _Threshold = None,
-    all: _All = False,  # noqa: A002
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+    judged: JudgeReport,
+    at: StoredIn,
+    printed: Printed,
 ) -> None:
     """Compare the verdicts of a metric with people's labels, and correct its pass rate for its errors.
 
     With --again the judge is asked anew. Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions
     have a verdict and a label.
     """
-    if again:
-        check(gates, judge, metric, db, lake, all, format)
+    if judged.again:
+        check(gates, judge, CheckOptions(measure=judged.metric, all=judged.all), at, printed)
     else:
-        agreement(metric, db, lake, threshold, all, format)
+        agreement(AgreementOptions(**values_of(judged, "metric", "threshold", "all")), at, printed)
 
 
-def agreement(
-    metric: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The metric, of rules or judged, that is compared with labels; passed: the verdict.",
-        ),
-    ],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    threshold: _Threshold = None,
-    all: _All = False,  # noqa: A002
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+def agreement(agreed: AgreementOptions, at: StoredIn, printed: Printed) -> None:
     """Compare the verdicts of a metric with people's labels, and correct its pass rate for its errors.
 
     Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions have a verdict and a label.
     """
-    with database_or_lake(db, lake) as opened:
-        compared = opened.judge_agreement(metric, threshold=threshold)
+    with at.opened() as opened:
+        compared = opened.judge_agreement(agreed.metric, threshold=agreed.threshold)
     from spangrade.evaluator.reports.agreement import agreement_json, agreement_tables
 
-    if format is Format.JSON:
-        print_json(agreement_json(compared))
+    if printed.as_table:
+        show(agreement_tables(compared, every=agreed.all))
     else:
-        show(agreement_tables(compared, every=all))
+        printed.write(agreement_json(compared), "differing")
 
 
-def check(
-    gates: Gates,
-    judge: JudgeOptions,
-    measure: Annotated[
-        str,
-        typer.Argument(
-            metavar="METRIC", help="The metric whose labelled sessions the judge is asked about again."
-        ),
-    ],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    all: Annotated[bool, typer.Option("--all", help="List all sessions with another verdict.")] = False,  # noqa: A002
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+def check(gates: Gates, judge: JudgeOptions, checked: CheckOptions, at: StoredIn, printed: Printed) -> None:
     """Ask the judge again about sessions that people labelled: whether it drifted, and how it is calibrated.
 
     Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions have a label and a verdict.
     """
-    with database_or_lake(db, lake) as opened:
-        checked = opened.check_judge(measure, gates=gates, judge=judge)
+    with at.opened() as opened:
+        found = opened.check_judge(checked.measure, gates=gates, judge=judge)
     from spangrade.evaluator.reports.agreement import check_tables
 
-    if format is Format.JSON:
-        print_json(checked.to_json())
+    if printed.as_table:
+        show(check_tables(found, every=checked.all))
     else:
-        show(check_tables(checked, every=all))
+        printed.write(found.to_json(), "calibration")
 
 
-app.command("it")(with_config(with_groups(judge)))
-app.command(hidden=True)(with_config(agreement))
-app.command(hidden=True)(with_config(with_groups(check)))
+app = commands_under("Find out whether a judge is right.", judge, hidden=(agreement, check), cls=WithDefault)

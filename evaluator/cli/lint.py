@@ -3,58 +3,54 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from spangrade import Gates
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, Selected
-from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
+from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
+from spangrade.evaluator.cli.output import print_table
 from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.fields import argument, option
 from spangrade.tracer.terminal import print_line, printable
 
 _COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
 
 
-def lint(
-    gates: Gates,
-    select: Selected,
-    session: Annotated[str | None, typer.Argument(help="A session's id, or the beginning of one.")] = None,
-    db: Db = None,
-    lake: LakeCatalog = None,
-    dataset: Annotated[
-        Path | None,
-        typer.Option(
-            help="Golden questions: say when each passes, and list what a grade would find inconclusive."
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Processes that look at sessions.", hidden=True),
-    ] = 1,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintOptions:
+    """What is looked at."""
+
+    session: str | None = argument(None, "A session's id, or the beginning of one.")
+    dataset: Path | None = option(
+        None, "Golden questions: say when each passes, and list what a grade would find inconclusive."
+    )
+    workers: int = option(1, "Processes that look at sessions.", least=1, metavar="N", rare=True)
+
+
+def lint(gates: Gates, select: Selected, linted: LintOptions, at: StoredIn, printed: Printed) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
 
     Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive, or would be for a reference that
     needs it, for a reason that can be fixed.
     """
-    if dataset is not None and format is Format.TABLE:
+    dataset = linted.dataset
+    if dataset is not None and printed.as_table:
         _explain(dataset)
-    with database_or_lake(db, lake, workers) as opened:
-        is_any = (dataset, db, lake, session) != (dataset, None, None, None) or opened.path.exists()
+    with at.opened(linted.workers) as opened:
+        is_any = bool(dataset is None or at.db or at.lake or linted.session) or opened.path.exists()
         findings = []
-        if dataset is None or is_any:
-            findings = opened.lint(session, dataset=dataset, gates=gates, select=select)
-    if format is Format.JSON:
-        print_json(findings)
+        if is_any:
+            findings = opened.lint(linted.session, dataset=dataset, gates=gates, select=select)
+    if not printed.as_table:
+        printed.write(findings)
     elif findings:
         from spangrade.evaluator.reports.findings import by_kind
 
         print_table(by_kind(findings), _COLUMNS)
     else:
-        print_line("nothing is lacking" if dataset is None or is_any else "nothing is recorded yet")
+        print_line("nothing is lacking" if is_any else "nothing is recorded yet")
     fixable = any(finding.metrics and finding.advice for finding in findings)
     raise typer.Exit(ExitCode.INCONCLUSIVE if fixable else ExitCode.PASSED)
 

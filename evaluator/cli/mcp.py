@@ -4,74 +4,63 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import (
-    AllowLabels,
-    Db,
-    GoldenToWrite,
-    LakeCatalog,
-    LogFormatOption,
-    LogLevelOption,
-    Person,
-    person_who_labels,
-)
-from spangrade.evaluator.cli.output import database_or_lake
+from spangrade.evaluator.cli.options import Labelling, Logs, StoredIn
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service
+from spangrade.tracer.fields import option
+from spangrade.tracer.terminal import LogLevel
 
 _log = logging.getLogger("spangrade")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningLogs(Logs):
+    """How it logs: the streams are for answers."""
+
+    log_level: LogLevel = option(LogLevel.WARNING, "The least severe log lines that are printed.", rare=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpOptions:
+    """How answers are given, and to whom."""
+
+    port: int | None = option(
+        None,
+        "Serve over HTTP at this port of this machine, not over the streams; 0: any.",
+        least=0,
+        most=65535,
+    )
+    token: str | None = option(
+        None, "What clients must send as a bearer token.", variable="SPANGRADE_TOKEN", rare=True
+    )
+    token_file: Path | None = option(
+        None, "With --port: a file with what clients must send as a bearer token.", metavar="FILE"
+    )
+    max_tokens: int = option(
+        5000, "How many tokens an answer has at most.", least=1000, metavar="N", rare=True
+    )
+    instructions: bool = option(False, "Print a skill for coding agents, and exit.")
+
+
 def mcp(
-    context: typer.Context,
-    db: Db = None,
-    lake: LakeCatalog = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="Serve over HTTP at this port of this machine, not over the streams; 0: any.",
-        ),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="SPANGRADE_TOKEN", help="What clients must send as a bearer token.", hidden=True),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="With --port: a file with what clients must send as a bearer token."
-        ),
-    ] = None,
-    allow_labels: AllowLabels = False,
-    as_: Person = None,
-    golden: GoldenToWrite = None,
-    max_tokens: Annotated[
-        int, typer.Option(min=1000, metavar="N", help="How many tokens an answer has at most.", hidden=True)
-    ] = 5000,
-    instructions: Annotated[
-        bool, typer.Option("--instructions", help="Print a skill for coding agents, and exit.")
-    ] = False,
-    log_format: LogFormatOption = LogFormat.TEXT,
-    log_level: LogLevelOption = LogLevel.WARNING,
+    context: typer.Context, to: McpOptions, labelling: Labelling, at: StoredIn, logs: WarningLogs
 ) -> None:
     """Let a coding agent ask about sessions, runs and metrics, over the Model Context Protocol.
 
     It changes nothing, unless --allow-labels lets it label sessions and draft golden questions for a person.
     """
-    if instructions:
+    if to.instructions:
         from spangrade.evaluator.mcp.guides import SKILL, guide
 
         sys.stdout.write(guide(SKILL))
         return
-    person = person_who_labels(allow_labels, as_, golden)
-    if token_file is not None and port is None:
+    person = labelling.person()
+    if to.token_file is not None and to.port is None:
         raise InputError("--token-file is for clients over HTTP: expected --port, too")
     try:
         from spangrade.evaluator.mcp.server import serve_http, server_of
@@ -79,11 +68,11 @@ def mcp(
     except ModuleNotFoundError as error:
         raise InputError(f"mcp needs {error.name}: pip install '.[mcp]' in its checkout") from None
 
-    log_of_service(log_format, log_level)
-    with database_or_lake(db, lake) as opened:
-        tools = Tools(opened, person, golden, max_tokens)
-        if port is None:
+    logs.begin()
+    with at.opened() as opened:
+        tools = Tools(opened, person, labelling.golden, to.max_tokens)
+        if to.port is None:
             server_of(tools).run("stdio")
         else:
-            given = secret(context, "token", "token", token, token_file)
-            serve_http(tools, port, given, ready=lambda url: _log.warning("%s at %s", opened.path, url))
+            given = secret(context, "token", to.token, to.token_file)
+            serve_http(tools, to.port, given, ready=lambda url: _log.warning("%s at %s", opened.path, url))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from math import isfinite
+from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Format, MetricsFiles, OutputFormat
-from spangrade.evaluator.cli.output import print_json, print_table
+from spangrade import Gates
+from spangrade.evaluator.cli.declare import Only
+from spangrade.evaluator.cli.options import Printed
+from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import is_given, loaded_settings
 from spangrade.tracer.settings_file import FILE_VARIABLE
 from spangrade.tracer.terminal import warn
@@ -16,11 +19,7 @@ from spangrade.tracer.terminal import warn
 _COLUMNS = ("name", "unit", "better", "threshold", "needs", "parameter", "description")
 
 
-def metrics(
-    context: typer.Context,
-    metrics_file: MetricsFiles = None,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+def metrics(context: typer.Context, gates: Annotated[Gates, Only("metrics_files")], printed: Printed) -> None:
     """List the metrics, and those of files beside them.
 
     A module that a settings file names is listed, not run, unless you name one of the two files.
@@ -28,14 +27,14 @@ def metrics(
     import spangrade
     from spangrade.evaluator.reports.json import metric_json
 
-    files = metrics_file or []
+    files = gates.files
     if not is_given(context, "metrics_file") and _is_only_found(context):
         for file in [file for file in files if file.suffix == ".py"]:
             warn(f"{file}: not run to list its metrics: name it with --metrics-file")
-            files = [other for other in files if other != file]
+            files = tuple(other for other in files if other != file)
     listed = spangrade.list_metrics(files)
-    if format is Format.JSON:
-        print_json([metric_json(metric) for metric in listed])
+    if not printed.as_table:
+        printed.write([metric_json(metric) for metric in listed])
         return
     rows = [
         {

@@ -7,16 +7,20 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.rule import Rule
 from rich.text import Text
 
-from spangrade.evaluator.cli.options import PRODUCTION, Db, LakeCatalog, Origin
-from spangrade.evaluator.cli.output import console, database_or_lake, note_origins
-from spangrade.evaluator.review.scores.queues import USUAL, Queue
+from spangrade import Selection
+from spangrade.evaluator.cli.options import Selected, StoredIn
+from spangrade.evaluator.cli.output import console, note_origins
+from spangrade.evaluator.cli.score import WalkOptions
+from spangrade.evaluator.grading.origin import OriginFilter
+from spangrade.tracer.fields import REQUIRED, option, values_of
 
 if TYPE_CHECKING:
     from spangrade import Database
@@ -26,44 +30,33 @@ _LABELS = {"p": "pass", "f": "fail"}
 _KEYS = "p pass · f fail · s skip · b back · q quit"
 
 
-def review(
-    by: Annotated[str, typer.Option(metavar="USER", help="The person who reviews.")],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    metric: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What is judged; else the session as a whole.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The most sessions to review.")] = 20,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Shuffles the sessions that are taken at random.")
-    ] = 0,
-    queue: Annotated[
-        Queue,
-        typer.Option(
-            help="Which sessions: suggested (gates disagree, then near a threshold, then others at random), "
-            "failed, disputed by your labels, sampled (at random, as `spangrade judge agreement` needs), or "
-            "all unlabelled."
-        ),
-    ] = USUAL,
-    origin: Origin = PRODUCTION,
-    golden: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Review the questions of a golden file instead: p accepts, f takes it out."
-        ),
-    ] = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewOptions:
+    """Who reviews what."""
+
+    by: str = option(REQUIRED, "The person who reviews.", metavar="USER")
+    metric: str | None = option(None, "What is judged; else the session as a whole.", metavar="NAME")
+
+
+def review(select: Selected, reviewer: ReviewOptions, walk: WalkOptions, at: StoredIn) -> None:
     """Walk through sessions that you did not label. Keys: p pass, f fail, s skip, b back, q quit.
 
     They are those of a queue, in the order in which the pages of `spangrade view` have it. Each label is
     stored at once. With --golden, the questions with "reviewed": false are walked through.
     """
-    if golden is not None:
+    walk_through(reviewer.by, select, reviewer.metric, walk, at)
+
+
+def walk_through(by: str, select: Selection, metric: str | None, walk: WalkOptions, at: StoredIn) -> None:
+    """Show sessions, or the questions of a golden file, one by one, and store what a person says of each."""
+    if walk.golden is not None:
         with _keys() as next_key:
-            _review_questions(golden, next_key, by, limit)
+            _review_questions(walk.golden, next_key, by, walk.limit)
         return
-    with database_or_lake(db, lake) as opened:
-        sessions = opened.to_review(metric=metric, seed=seed, limit=limit, queue=queue, by=by, origin=origin)
+    origin = select.origin or OriginFilter.PRODUCTION
+    with at.opened() as opened:
+        chosen = values_of(walk, "queue", "limit", "seed")
+        sessions = opened.to_review(metric=metric, by=by, origin=origin, select=select, **chosen)
         note_origins(opened, origin)
         with _keys() as next_key:
             labelled = _walk(opened, sessions, next_key, by, metric)

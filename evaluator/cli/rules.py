@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from spangrade import Selection
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, Only, OutputFormat, with_groups
-from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
-from spangrade.evaluator.cli.settings import loaded_settings, with_config
+from spangrade.evaluator.cli.declare import commands_under
+from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
+from spangrade.evaluator.cli.output import print_table
+from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.fields import option
 from spangrade.tracer.terminal import counted, warn
 
 _COLUMNS = ("rule", "asks", "sessions", "break_it", "false_alarms", "for_example")
 
-app = typer.Typer(
-    help="Learn rules on calls from good sessions, and hold sessions against them.",
-    no_args_is_help=True,
-    add_completion=False,  # that of `spangrade` is enough
-    pretty_exceptions_enable=False,
-)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MineOptions:
+    """Which rules are proposed, and whether they are written."""
+
+    least: int = option(20, "Sessions that a rule concerns, at least.", least=1, metavar="N")
+    write: bool = option(False, "Add them to the settings, as drafts: nothing is graded by them yet.")
 
 
 def mine(
-    context: typer.Context,
-    select: Annotated[Selection, Only("since", "where", "agent", "version")],
-    least: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Sessions that a rule concerns, at least.")
-    ] = 20,
-    write: Annotated[
-        bool,
-        typer.Option("--write", help="Add them to the settings, as drafts: nothing is graded by them yet."),
-    ] = False,
-    db: Db = None,
-    lake: LakeCatalog = None,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+    context: typer.Context, select: Selected, mined: MineOptions, at: StoredIn, printed: Printed
 ) -> None:
     """Propose rules that the calls of good sessions keep to, with how often a good session breaks them.
 
     Good are sessions that passed, and those of production that did not fail.
     """
-    with database_or_lake(db, lake) as opened:
-        found = opened.mine_rules(select=select, least=least)
+    with at.opened() as opened:
+        found = opened.mine_rules(select=select, least=mined.least)
     from spangrade.evaluator.reports.rules import rule_rows
 
-    if format is Format.JSON:
-        print_json(rule_rows(found))
+    if not printed.as_table:
+        printed.write(rule_rows(found))
     elif found:
         print_table(rule_rows(found), _COLUMNS)
     else:
         warn("no rule: too few sessions keep to one (--least)")
-    if write and found:
+    if mined.write and found:
         from spangrade.evaluator.review.mining.write_rules import add_rules
 
         loaded = loaded_settings(context)
@@ -61,22 +52,17 @@ def mine(
         warn(f"{counted(len(added), 'draft')} added to {file}; without `draft = true` a rule is a gate")
 
 
-def check(
-    select: Annotated[Selection, Only("since", "where", "agent", "version")],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+def check(select: Selected, at: StoredIn, printed: Printed) -> None:
     """Count the sessions that the rules of the settings, drafts too, concern, and those that break them.
 
     Exit code 1 if a session breaks a rule that is not a draft.
     """
-    with database_or_lake(db, lake) as opened:
+    with at.opened() as opened:
         found = opened.check_rules(select=select)
     from spangrade.evaluator.reports.rules import rule_rows
 
-    if format is Format.JSON:
-        print_json(rule_rows(found))
+    if not printed.as_table:
+        printed.write(rule_rows(found))
     elif found:
         print_table(rule_rows(found), ("rule", "draft", *_COLUMNS[1:4], "for_example"))
     else:
@@ -85,5 +71,9 @@ def check(
         raise typer.Exit(ExitCode.FAILED)
 
 
-app.command()(with_config(with_groups(mine)))
-app.command()(with_config(with_groups(check)))
+app = commands_under(
+    "Learn rules on calls from good sessions, and hold sessions against them.",
+    mine,
+    check,
+    no_args_is_help=True,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,17 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
-from spangrade.evaluator.cli.options import (
-    AllMetrics,
-    Db,
-    Format,
-    GradeWorkers,
-    Only,
-    OutputFormat,
-    option_of,
-)
-from spangrade.evaluator.cli.output import database, print_json, print_lines, show_run
+from spangrade.evaluator.cli.declare import Only
+from spangrade.evaluator.cli.options import Every, Graders, InFile, Printed
+from spangrade.evaluator.cli.output import print_lines, show_run
 from spangrade.evaluator.cli.settings import loaded_settings
+from spangrade.tracer.fields import argument, option
 from spangrade.tracer.terminal import print_line, warn
 
 if TYPE_CHECKING:
@@ -29,84 +24,98 @@ if TYPE_CHECKING:
 _AGENT = re.compile(r"[\w./\\-]+:[A-Za-z_][\w.]*")  # file.py:name or package.module:name
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """Which agent is asked which questions; of the two arguments, one alone may be the dataset."""
+
+    agent: str | None = argument(
+        None,
+        "The agent, package.module:name or file.py:name; left out with --http, --openai, and if the settings "
+        "name one.",
+    )
+    dataset: str | None = argument(
+        None, "Golden JSON, or another file with questions; else that of the settings."
+    )
+    http: str | None = option(None, "An agent in another process, which gets each turn there.", metavar="URL")
+    http_body: str | None = option(
+        None, 'With --http: what the server expects, such as \'{"q": "{text}"}\'.', metavar="JSON"
+    )
+    http_reply: str | None = option(
+        None, "With --http: where its answer is, such as $.data.reply.", metavar="PATH"
+    )
+    openai: str | None = option(
+        None, "A server with OpenAI's chat completions API, such as …/v1.", metavar="URL"
+    )
+    model: str | None = option(None, "The model for --openai.", metavar="NAME")
+
+    def agent_and_dataset(self) -> tuple[object | None, str | None]:
+        """Return the agent and the dataset, None for that of the settings."""
+        remote = [one for one in (self.http, self.openai) if one]
+        if len(remote) > 1 or (remote and self.dataset is not None):
+            raise typer.BadParameter("expected one agent: AGENT, --http or --openai")
+        if (self.openai is None) is not (self.model is None):
+            raise typer.BadParameter("expected --openai URL and --model NAME together")
+        if self.http is None and (self.http_body or self.http_reply):
+            raise typer.BadParameter("--http-body and --http-reply are about --http URL: expected it, too")
+        if self.http is not None:
+            from spangrade import HttpAgent  # pydantic takes 70 ms to import
+
+            return HttpAgent(self.http, self.http_body, self.http_reply), self.agent
+        if self.openai is not None and self.model is not None:
+            from spangrade import ChatAgent
+
+            return ChatAgent(self.openai, self.model), self.agent
+        first, second = self.agent, self.dataset
+        is_agent = first is not None and _AGENT.fullmatch(first) is not None and not Path(first).exists()
+        return (None, first) if second is None and not is_agent else (first, second)
+
+    @property
+    def again(self) -> str:
+        """The command that runs the same agent over the same questions."""
+        given = {"--http": self.http, "--openai": self.openai, "--model": self.model}
+        words = [quote(one) for one in (self.agent, self.dataset) if one]
+        words += [f"{name} {quote(value)}" for name, value in given.items() if value]
+        return " ".join(["spangrade run", *words])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThisRun:
+    """What a run is called, what it is compared with, and what is made of it."""
+
+    name: str | None = option(
+        None, "A name for the run.", metavar="NAME", shown_default="the branch and the commit"
+    )
+    compare: str | None = option(
+        None,
+        "Compare with this run, with statistics: its name, or as `compare` takes it.",
+        metavar="BASELINE",
+        shown_default="what flipped since the last run of this branch, else of its base",
+    )
+    fail_if: tuple[str, ...] = option(
+        (),
+        "A gate of the comparison, which then decides in place of failed sessions: 'broken > 0' if repeats "
+        "of a question agree, else 'worse'; repeatable.",
+        metavar="'METRIC worse by MARGIN'",
+    )
+    accept: bool = option(
+        False, "What failed questions expect becomes what the agent did, once you confirm it."
+    )
+    out: Path | None = option(None, "A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
+
+
 def run(
     context: typer.Context,
     gates: Gates,
     select: Annotated[Selection, Only("where", "questions")],
     judge: JudgeOptions,
     options: RunOptions,
-    agent: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="AGENT",
-            help="The agent, package.module:name or file.py:name; left out with --http, --openai, and if the "
-            "settings name one.",
-            show_default=False,
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASET",
-            help="Golden JSON, or another file with questions; else that of the settings.",
-            show_default=False,
-        ),
-    ] = None,
-    db: Db = None,
-    http: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="An agent in another process, which gets each turn there."),
-    ] = None,
-    http_body: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help='With --http: what the server expects, such as \'{"q": "{text}"}\'.'
-        ),
-    ] = None,
-    http_reply: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="With --http: where its answer is, such as $.data.reply."),
-    ] = None,
-    openai: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="A server with OpenAI's chat completions API, such as …/v1."),
-    ] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model for --openai.")] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A name for the run.", show_default="the branch and the commit"),
-    ] = None,
-    tag: Annotated[list[str] | None, option_of(GradeSpec, "tags")] = None,
-    group_by: Annotated[str | None, option_of(GradeSpec, "group_by")] = None,
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BASELINE",
-            help="Compare with this run, with statistics: its name, or as `compare` takes it.",
-            show_default="what flipped since the last run of this branch, else of its base",
-        ),
-    ] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="'METRIC worse by MARGIN'",
-            help="A gate of the comparison, which then decides in place of failed sessions: 'broken > 0' if "
-            "repeats of a question agree, else 'worse'; repeatable.",
-        ),
-    ] = None,
-    accept: Annotated[
-        bool,
-        typer.Option(
-            "--accept", help="What failed questions expect becomes what the agent did, once you confirm it."
-        ),
-    ] = False,
-    all: Annotated[bool, typer.Option("--all", help="Print all that is known, not ten lines.")] = False,  # noqa: A002
-    all_metrics: AllMetrics = False,
-    out: Annotated[
-        Path | None, typer.Option(help="A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
-    ] = None,
-    workers: GradeWorkers = None,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
+    asked: AgentOptions,
+    this: ThisRun,
+    of_run: Annotated[GradeSpec, Only("tags", "group_by")],
+    at: InFile,
+    by: Graders,
+    every: Every,
+    printed: Printed,
 ) -> None:
     """Run an agent over golden questions, each in a session of its own, and grade the sessions.
 
@@ -114,6 +123,7 @@ def run(
     interrupted; with --fail-if, 1 if a gate of the comparison failed, 4 if the data do not settle one; with
     --stop-when-settled, 1 if it is worse, 4 if more questions broke than were fixed and that shows no loss.
     """
+    compare, fail_if = this.compare, this.fail_if
     if fail_if and compare is None:
         raise typer.BadParameter("it needs --compare BASELINE", param_hint="--fail-if")
     settles = options.stop_when_settled
@@ -121,30 +131,30 @@ def run(
         raise typer.BadParameter(
             "it is about all questions: expected it without --stop-when-settled", param_hint="--fail-if"
         )
-    again = _again(agent, dataset, http, openai, model)
-    asked, questions = _agent(agent, dataset, http, http_body, http_reply, openai, model)
+    agent, questions = asked.agent_and_dataset()
     # Conditions on questions are checked when the specification is made, which needs the dataset.
     questions = questions or loaded_settings(context).settings.run.dataset
     if questions is None:
-        given = f"AGENT was given ({asked}), the dataset is missing: " if isinstance(asked, str) else ""
+        given = f"AGENT was given ({agent}), the dataset is missing: " if isinstance(agent, str) else ""
         raise typer.BadParameter(f"{given}expected DATASET, here or in the table `run` of the settings")
-    spec = GradeSpec.of(questions, gates, select, judge, name, tag, group_by)
-    with database(db, workers) as opened:
+    spec = GradeSpec.of(questions, gates, select, judge, this.name, of_run.tags, of_run.group_by)
+    with at.opened(by.workers) as opened:
         if compare is not None and not settles:
             opened.compare(compare, compare)  # a baseline that is not there is known before the agent runs
-        graded = opened.run(asked, spec, options=options, baseline=compare if settles else None, out=out)
+        baseline = compare if settles else None
+        graded = opened.run(agent, spec, options=options, baseline=baseline, out=this.out)
         compared = None
         if compare is not None and not settles:
-            compared = opened.compare(compare, graded.run_id, fail_if=fail_if or ())
+            compared = opened.compare(compare, graded.run_id, fail_if=fail_if)
         flips = None if compared is not None else opened.flips(graded)
     code = graded.exit_code
     if compared is not None and fail_if:
         code = graded.decided_by(compared.exit_code())
-    if compared is not None and out is not None:
+    if compared is not None and this.out is not None:
         from spangrade.evaluator.reports.comparison_files import write_comparison
 
-        write_comparison(compared, out, stored=opened.stored, run=graded)
-    if format is Format.JSON:
+        write_comparison(compared, this.out, stored=opened.stored, run=graded)
+    if not printed.as_table:
         from spangrade.evaluator.reports.comparison import comparison_json
         from spangrade.evaluator.reports.json import run_json
 
@@ -152,22 +162,12 @@ def run(
         if flips is not None:
             broken, fixed = list(flips.broken), list(flips.fixed)
             more = {"flips": {"run_id": flips.earlier.run_id, "broken": broken, "fixed": fixed}}
-        print_json({**run_json(graded), **more})
+        printed.write({**run_json(graded), **more}, "grades")
     else:
-        show_run(opened, graded, compared, flips, code=code, every=all or all_metrics, again=again)
-    if accept:
+        show_run(opened, graded, compared, flips, code=code, every=bool(every), again=asked.again)
+    if this.accept:
         code = _accept(opened, graded, code)
     raise typer.Exit(code)
-
-
-def _again(
-    agent: str | None, dataset: str | None, http: str | None, openai: str | None, model: str | None
-) -> str:
-    """Return the command that runs the same agent over the same questions."""
-    urls = [f"--{name} {quote(url)}" for name, url in (("http", http), ("openai", openai)) if url]
-    model = None if model is None else f"--model {quote(model)}"
-    words = [*(quote(one) for one in (agent, dataset) if one), *urls, *([model] if model else [])]
-    return " ".join(["spangrade run", *words])
 
 
 def _accept(opened: Database, run: Run, code: ExitCode) -> ExitCode:
@@ -184,32 +184,3 @@ def _accept(opened: Database, run: Run, code: ExitCode) -> ExitCode:
     accepted.write()
     print_line(f"{accepted.path} written: run again to see what it passes")
     return ExitCode.PASSED if not accepted.left else code
-
-
-def _agent(
-    first: str | None,
-    second: str | None,
-    http: str | None,
-    http_body: str | None,
-    http_reply: str | None,
-    openai: str | None,
-    model: str | None,
-) -> tuple[object | None, str | None]:
-    """Return the agent and the dataset, None for that of the settings; one argument alone is the dataset."""
-    remote = [option for option, url in (("--http", http), ("--openai", openai)) if url]
-    if len(remote) > 1 or (remote and second is not None):
-        raise typer.BadParameter("expected one agent: AGENT, --http or --openai")
-    if (openai is None) is not (model is None):
-        raise typer.BadParameter("expected --openai URL and --model NAME together")
-    if http is None and (http_body or http_reply):
-        raise typer.BadParameter("--http-body and --http-reply are about --http URL: expected it, too")
-    if http is not None:
-        from spangrade import HttpAgent  # pydantic takes 70 ms to import
-
-        return HttpAgent(http, http_body, http_reply), first
-    if openai is not None and model is not None:
-        from spangrade import ChatAgent
-
-        return ChatAgent(openai, model), first
-    is_agent = first is not None and _AGENT.fullmatch(first) is not None and not Path(first).exists()
-    return (None, first) if second is None and not is_agent else (first, second)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-import typer
-
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
-from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
+from spangrade.evaluator.cli.options import Printed, StoredIn
+from spangrade.tracer.fields import option, values_of
 
 _COLUMNS = (
     "run",
@@ -24,27 +24,26 @@ _COLUMNS = (
 _SHORT = 8  # characters of an id that tell runs apart
 
 
-def runs(
-    db: Db = None,
-    lake: LakeCatalog = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most this many.")] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="The rolling runs of `spangrade watch`, one per policy and day.")
-    ] = False,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsOptions:
+    """Which runs are listed."""
+
+    limit: int | None = option(None, "At most this many.", least=1, metavar="N")
+    watched: bool = option(
+        False, "The rolling runs of `spangrade watch`, one per policy and day.", name="--watch", rare=True
+    )
+
+
+def runs(listed: RunsOptions, at: StoredIn, printed: Printed) -> None:
     """List the grading runs, the newest first."""
     from spangrade.evaluator.reports.json import stored_run_json
 
-    with database_or_lake(db, lake) as opened:
-        listed = [stored_run_json(row) for row in opened.list_runs(limit=limit, watched=watch).rows()]
-    if format is Format.JSON:
-        print_json(listed)
-    else:
-        print_table([_shown(row) for row in listed], _COLUMNS)
+    with at.opened() as opened:
+        found = [stored_run_json(row) for row in opened.list_runs(**values_of(listed)).rows()]
+    printed.write_rows(found, _COLUMNS, _shown)
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a run as a row for people."""
     commit = row["git_commit"] and row["git_commit"][:_SHORT] + ("+changes" if row["git_dirty"] else "")
     return {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
-
-import typer
 
 from spangrade.evaluator.cli.output import print_json
+from spangrade.tracer.fields import REQUIRED, argument
 
 
 class Schema(StrEnum):
@@ -16,9 +15,14 @@ class Schema(StrEnum):
     GOLDEN = "golden"
 
 
-def schema(
-    of: Annotated[Schema, typer.Argument(help="What to print the schema of.")],  # noqa: ARG001 (there is one)
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaOptions:
+    """What is described."""
+
+    of: Schema = argument(REQUIRED, "What to print the schema of.")
+
+
+def schema(described: SchemaOptions) -> None:  # noqa: ARG001 (there is one schema)
     """Print the JSON Schema of golden files, with a description and an example of every field."""
     from spangrade.converters.datasets.golden_schema import golden_schema
 

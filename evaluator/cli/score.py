@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from spangrade.evaluator.cli.options import Db, LakeCatalog, SessionId
-from spangrade.evaluator.cli.output import console, database_or_lake
+from spangrade import Selection
+from spangrade.evaluator.cli.options import OneSession, Selected, StoredIn
+from spangrade.evaluator.cli.output import console
+from spangrade.evaluator.review.scores.queues import USUAL, Queue
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import REQUIRED, argument, option, values_of
 from spangrade.tracer.terminal import counted
-
-Note = Annotated[str, typer.Option(metavar="TEXT", help="Why, in words.")]
-Span = Annotated[
-    str | None, typer.Option(metavar="ID", help="The span of the session that it is about, such as a call.")
-]
-
-
-Turn = Annotated[
-    int | None, typer.Option(metavar="N", help="The turn that is scored, from 1; else the session.")
-]
 
 
 class LabelVerdict(StrEnum):
@@ -31,95 +24,111 @@ class LabelVerdict(StrEnum):
     FAIL = "fail"
 
 
-def score(
-    session: SessionId,
-    scores: Annotated[
-        list[str],
-        typer.Argument(metavar="NAME=VALUE...", help="A number, true or false, or a word, such as thumbs=1."),
-    ],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    turn: Turn = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="USER", help="The person who gives it; without, a program.")
-    ] = None,
-    note: Note = "",
-    span: Span = None,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreNote:
+    """Who says what, and of what."""
+
+    turn: int | None = option(None, "The turn that is scored, from 1; else the session.", metavar="N")
+    by: str | None = option(None, "The person who gives it; without, a program.", metavar="USER")
+    note: str = option("", "Why, in words.", metavar="TEXT")
+    span_id: str | None = option(
+        None, "The span of the session that it is about, such as a call.", name="--span", metavar="ID"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenScores:
+    """The scores of a session."""
+
+    scores: tuple[str, ...] = argument(
+        REQUIRED, "A number, true or false, or a word, such as thumbs=1.", metavar="NAME=VALUE..."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelOptions:
+    """What is labelled: a session, all rows of a file, or what a person walks through."""
+
+    session: str | None = argument(None, "A session's id, or the beginning of one, if no other begins so.")
+    values: tuple[str, ...] = argument(
+        (),
+        "The person's verdict; or scores: a number, true or false, or a word, such as thumbs=1.",
+        metavar="pass|fail|NAME=VALUE...",
+    )
+    metric: str | None = option(None, "What is judged; else the session as a whole.", metavar="NAME")
+    rows: Path | None = option(
+        None,
+        "Labels and scores in bulk, with the columns session_id,name,value,by,note,span_id.",
+        name="--from",
+        metavar="CSV",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkOptions:
+    """What a person walks through."""
+
+    queue: Queue = option(
+        USUAL,
+        "Which sessions: suggested (gates disagree, then near a threshold, then others at random), failed, "
+        "disputed by your labels, sampled (at random, as `spangrade judge` needs), or all unlabelled.",
+    )
+    limit: int = option(20, "The most to walk through.", least=1, metavar="N")
+    seed: int = option(0, "Shuffles the sessions that are taken at random.", metavar="N", rare=True)
+    golden: Path | None = option(
+        None,
+        "Walk through the questions of a golden file that nobody reviewed: p accepts, f takes it out.",
+        metavar="FILE",
+    )
+
+
+def score(one: OneSession, scores: GivenScores, given: ScoreNote, at: StoredIn) -> None:
     """Give a session a score, such as thumbs=1; a new value replaces the earlier one of the same user."""
-    values = dict(map(_parsed, scores))
-    with database_or_lake(db, lake) as opened:
-        saved = opened.score(session, values, turn=turn, by=by, note=note, span_id=span)
-    where = saved[0].session_id if turn is None else f"{saved[0].session_id}, turn {turn}"
-    console().print(f"{where}: {', '.join(scores)}", markup=False)
+    with at.opened() as opened:
+        saved = opened.score(one.session, dict(map(_parsed, scores.scores)), **values_of(given))
+    where = saved[0].session_id if given.turn is None else f"{saved[0].session_id}, turn {given.turn}"
+    console().print(f"{where}: {', '.join(scores.scores)}", markup=False)
 
 
 def label(
-    session: Annotated[
-        str | None, typer.Argument(help="A session's id, or the beginning of one, if no other begins so.")
-    ] = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="pass|fail|NAME=VALUE...",
-            help="The person's verdict; or scores: a number, true or false, or a word, such as thumbs=1.",
-        ),
-    ] = None,
-    by: Annotated[str | None, typer.Option(metavar="USER", help="The person who judges.")] = None,
-    db: Db = None,
-    lake: LakeCatalog = None,
-    golden: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Without SESSION: walk through its unreviewed questions; p accepts, f takes out.",
-        ),
-    ] = None,
-    rows: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="CSV",
-            help="Labels and scores in bulk, with the columns session_id,name,value,by,note,span_id.",
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What is judged; else the session as a whole.")
-    ] = None,
-    turn: Turn = None,
-    note: Note = "",
-    span: Span = None,
+    select: Selected, labelled: LabelOptions, given: ScoreNote, walk: WalkOptions, at: StoredIn
 ) -> None:
     """Label a session, or what a metric measures of it, or give it scores; a new one replaces the earlier.
 
-    Without SESSION it walks through what you did not label, or through the questions of a golden file.
+    Without SESSION it walks through what you did not label, or through the questions of a golden file. Keys:
+    p pass, f fail, s skip, b back, q quit. Each label is stored at once.
 
     With --from, all labels (pass, fail) and scores of a CSV are stored, or none of them if one cannot be.
     """
-    if rows is not None:
-        if session is not None or values or any((by, metric, note, span)):
+    session, values, by = labelled.session, labelled.values, given.by
+    if labelled.rows is not None:
+        if session is not None or values or labelled.metric or given != ScoreNote():
             raise typer.BadParameter("the file has the labels: expected no other label", param_hint="--from")
-        with database_or_lake(db, lake) as opened:
-            stored = opened.labels(rows)
+        with at.opened() as opened:
+            stored = opened.labels(labelled.rows)
         sessions = counted(len({one.session_id for one in stored}), "session")
         console().print(f"{counted(len(stored), 'score')} of {sessions}")
         return
-    if session is None and by is not None and not any((note, span, turn)):
-        from spangrade.evaluator.cli.review import review
+    if session is None and by is not None and replace(given, by=None) == ScoreNote():
+        from spangrade.evaluator.cli.review import walk_through
 
-        review(by=by, db=db, lake=lake, metric=metric, golden=golden)
+        walk_through(by, select, labelled.metric, walk, at)
         return
+    if select != Selection() or walk != WalkOptions():
+        raise typer.BadParameter("what is walked through is chosen without SESSION, and with --by USER")
     if session is not None and values and values[0] not in set(LabelVerdict):
-        score(session, values, db, lake, turn, by, note, span)
+        score(OneSession(session=session), GivenScores(scores=values), given, at)
         return
-    verdict = LabelVerdict(values[0]) if values and len(values) == 1 else None
+    verdict = LabelVerdict(values[0]) if len(values) == 1 else None
     if session is None or verdict is None or by is None:
         missing = "SESSION" if session is None else "pass or fail" if verdict is None else "--by USER"
         raise typer.BadParameter(f"expected {missing}, or --from CSV")
-    if turn is not None:
+    if given.turn is not None:
         raise typer.BadParameter("a verdict is that of a session: expected NAME=VALUE", param_hint="--turn")
-    with database_or_lake(db, lake) as opened:
-        saved = opened.label(session, verdict.value, by=by, metric=metric, note=note, span_id=span)
+    with at.opened() as opened:
+        saved = opened.label(
+            session, verdict.value, by=by, metric=labelled.metric, note=given.note, span_id=given.span_id
+        )
     console().print(f"{saved.session_id}: {saved.name} {saved.label}", markup=False)
 
 

@@ -11,15 +11,12 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.terminal import warn
 
 
-def secret(
-    context: typer.Context, name: str, parameter: str, value: str | None, file: Path | None
-) -> str | None:
+def secret(context: typer.Context, name: str, value: str | None, file: Path | None) -> str | None:
     """Return the secret that the option `name` or its file gives, and warn of one on the command line.
 
-    `parameter` is the option's, `value` its value. Raises InputError if the file has not one line of text, or
-    if both are given.
+    Raises InputError if the file has not one line of text, or if both are given.
     """
-    if is_given(context, parameter):
+    if is_given(context, name):
         warn(f"--{name} shows a secret in the list of processes: use --{name}-file")
         if file is not None:
             raise InputError(f"--{name} and --{name}-file: give one of them")

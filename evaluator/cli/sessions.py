@@ -4,65 +4,52 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, ListedOrigin, OutputFormat, Selected
-from spangrade.evaluator.cli.output import (
-    MAX_LISTED,
-    console,
-    database_or_lake,
-    note_origins,
-    print_json,
-    warn_not_understood,
-)
+from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
+from spangrade.evaluator.cli.output import MAX_LISTED, console, note_origins, warn_not_understood
 from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import option, values_of
 from spangrade.tracer.terminal import counted
 
 MAX_SESSIONS = 100  # in a table, which rich lays out as a whole
 
 
-def sessions(
-    select: Selected,
-    db: Db = None,
-    lake: LakeCatalog = None,
-    failed: Annotated[
-        bool, typer.Option("--failed", help="Only those whose verdict is failed or broken.")
-    ] = False,
-    stale: Annotated[
-        bool, typer.Option("--stale", help="Only those of which more arrived after their verdict.")
-    ] = False,
-    sort: Annotated[
-        SessionSort, typer.Option(help="The order: by start, or the largest or gravest first.")
-    ] = SessionSort.START,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="At most this many.", show_default=f"{MAX_SESSIONS}, all as JSON"
-        ),
-    ] = None,
-    origin: ListedOrigin = None,
-    all: Annotated[bool, typer.Option("--all", help="All of them, line by line.")] = False,  # noqa: A002
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
-    """List the sessions, with the verdict of each: that by a golden question, else the latest."""
-    if all and limit is not None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsOptions:
+    """Which of the chosen sessions are listed, and in which order."""
+
+    failed: bool = option(False, "Only those whose verdict is failed or broken.")
+    stale: bool = option(False, "Only those of which more arrived after their verdict.")
+    sort: SessionSort = option(SessionSort.START, "The order: by start, or the largest or gravest first.")
+    limit: int | None = option(
+        None, "At most this many.", least=1, metavar="N", shown_default=f"{MAX_SESSIONS}, all as JSON"
+    )
+    all: bool = option(False, "All of them, line by line.")
+
+
+def sessions(select: Selected, listed: SessionsOptions, at: StoredIn, printed: Printed) -> None:
+    """List the sessions, with the verdict of each: that by a golden question, else the latest.
+
+    They are those of production, or any as long as there is none, unless --origin is given.
+    """
+    limit = listed.limit
+    if listed.all and limit is not None:
         raise InputError("--all and --limit: expected one of them")
-    if limit is None and not all and format is Format.TABLE:
+    if limit is None and not listed.all and printed.as_table:
         limit = MAX_SESSIONS
-    with database_or_lake(db, lake) as opened:
+    with at.opened() as opened:
         most = None if limit is None else limit + 1
-        rows = opened.list_sessions(
-            failed=failed, stale=stale, sort=sort, limit=most, origin=origin, select=select
-        )
-        note_origins(opened, origin)
+        chosen = values_of(listed, "failed", "stale", "sort")
+        rows = opened.list_sessions(**chosen, limit=most, origin=select.origin, select=select)
+        note_origins(opened, select.origin)
         not_understood = opened.not_understood()
-    if format is Format.JSON:
-        print_json(list(islice(rows, limit)))
-    elif all:
+    if not printed.as_table:
+        printed.write(list(islice(rows, limit)))
+    elif listed.all:
         _print_lines(rows)
     else:
         _print_table(list(islice(rows, limit)))

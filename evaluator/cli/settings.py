@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable
 from difflib import get_close_matches
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,38 +30,19 @@ def _use(context: typer.Context, file: Path | None) -> Path | None:
     return file
 
 
-_CONFIG = inspect.Parameter(
-    "config",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar=FILE_VARIABLE,
-            help="The file with settings.",
-            show_default="the nearest spangrade.toml",
-            hidden=True,
-            is_eager=True,
-            callback=_use,
-        ),
-    ],
-)
-
-
-def with_config(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the option `--config`; its other options have the settings as defaults."""
-
-    @wraps(command)
-    def configured(*arguments: Any, config: Path | None, **options: Any) -> None:  # noqa: ARG001 (`_use` has it)
-        command(*arguments, **options)
-
-    signature = inspect.signature(command, eval_str=True)
-    parameters = [*signature.parameters.values(), _CONFIG]
-    configured.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    hints = get_type_hints(command, include_extras=True)
-    configured.__annotations__ = {**hints, _CONFIG.name: _CONFIG.annotation}
-    return configured
+CONFIG = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        envvar=FILE_VARIABLE,
+        help="The file with settings.",
+        show_default="the nearest spangrade.toml",
+        hidden=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_use,
+    ),
+]
 
 
 def is_given(context: typer.Context, parameter: str) -> bool:
@@ -87,13 +65,11 @@ def _defaults(loaded: Loaded[ProjectSettings], context: typer.Context) -> dict[s
 
     What grades is filled in elsewhere, as it is in Python: `evaluator/grading/settings.py`.
     """
-    settings, command = (
-        loaded.settings,
-        context.info_name or (context.parent and context.parent.info_name) or "",
-    )
-    values: dict[str, Any] = {"metrics_file": settings.metrics_files or None}
-    if "database" in loaded.sources:
-        values["db"] = settings.database
+    settings = loaded.settings
+    command = context.info_name or (context.parent and context.parent.info_name) or ""
+    values: dict[str, Any] = {"db": settings.database} if "database" in loaded.sources else {}
+    if command == "metrics":
+        values["metrics_file"] = settings.metrics_files or None
     if command == "collect" and settings.redaction.mode != "off":
         values["redact"] = settings.redaction.text
     by_flag = {

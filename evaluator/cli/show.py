@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
-
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat, SessionId
-from spangrade.evaluator.cli.output import console, database_or_lake, print_json, print_table
+from spangrade.evaluator.cli.options import OneSession, Printed, StoredIn
+from spangrade.evaluator.cli.output import console, print_table
+from spangrade.tracer.fields import option
 
 
-def show(
-    session: SessionId,
-    db: Db = None,
-    lake: LakeCatalog = None,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-    why: Annotated[
-        bool, typer.Option("--why", help="List the session's spans, and why each counts or does not.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowOptions:
+    """What is shown of a session."""
+
+    why: bool = option(False, "List the session's spans, and why each counts or does not.")
+
+
+def show(one: OneSession, shown: ShowOptions, at: StoredIn, printed: Printed) -> None:
     """Show what an agent did in one session, the verdict of the latest grade, and scores from elsewhere."""
-    if why:
-        _show_why(session, db, lake, format)
+    if shown.why:
+        _show_why(one.session, at, printed)
         return
-    with database_or_lake(db, lake) as opened:
-        stored, grade, given = opened.graded_session(session)
-    if format is Format.JSON:
+    with at.opened() as opened:
+        stored, grade, given = opened.graded_session(one.session)
+    if not printed.as_table:
         from spangrade.evaluator.reports.json import external_score_json
 
         external = [external_score_json(score) for score in given]
-        print_json({**stored.to_json(), "grade": grade and grade.to_json(), "external_scores": external})
+        graded = {"grade": grade and grade.to_json(), "external_scores": external}
+        printed.write({**stored.to_json(), **graded}, "steps")
         return
     from spangrade.evaluator.reports.session_text import session_text
 
@@ -39,12 +37,12 @@ def show(
         out.print(part)
 
 
-def _show_why(session: str, db: Path | None, lake: str | None, format: Format) -> None:  # noqa: A002
+def _show_why(session: str, at: StoredIn, printed: Printed) -> None:
     from spangrade.evaluator.reports.why import why_json, why_rows
 
-    with database_or_lake(db, lake) as opened:
+    with at.opened() as opened:
         readings = opened.why(session)
-    if format is Format.JSON:
-        print_json(why_json(readings))
-    else:
+    if printed.as_table:
         print_table(why_rows(readings), ("span", "span_id", "read_as", "counts_as", "why"))
+    else:
+        printed.write(why_json(readings))

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
-
-from spangrade.evaluator.cli.options import Db, Format, LakeCatalog, OutputFormat
-from spangrade.evaluator.cli.output import database_or_lake, print_json, print_table
+from spangrade.evaluator.cli.options import Printed, StoredIn
 from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.fields import REQUIRED, argument, option
 from spangrade.tracer.terminal import warn
 
-_TIMEOUT_S = 60.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlOptions:
+    """What is queried, and for how long."""
+
+    query: str = argument(REQUIRED, "A query over spans, logs, the derived views and the scores.")
+    timeout_s: float = option(
+        60.0, "Stop the query after this time.", name="--timeout", metavar="SECONDS", least=0.1, most=86_400
+    )
 
 
-def sql(
-    query: Annotated[str, typer.Argument(help="A query over spans, logs, the derived views and the scores.")],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, max=86_400, help="Stop the query after this time.")
-    ] = _TIMEOUT_S,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
+def sql(asked: SqlOptions, at: StoredIn, printed: Printed) -> None:
     """Query the spans and what is derived from them in SQL: one SELECT, or EXPLAIN of one.
 
     Nothing can be written, and no file read. It needs at most SPANGRADE_MEMORY_LIMIT (1GB) of memory, and
@@ -31,14 +29,11 @@ def sql(
     """
 
     def give_up() -> None:
-        warn(f"--timeout: stopped after {timeout:g} s: select less, or raise the limit")
+        warn(f"--timeout: stopped after {asked.timeout_s:g} s: select less, or raise the limit")
         os._exit(ExitCode.BAD_INPUT)  # nothing was written, and the function that runs cannot be interrupted
 
     from spangrade.tracer.store.query import bounded_memory
 
-    with database_or_lake(db, lake) as opened, bounded_memory():
-        rows = opened.sql(query, timeout_s=timeout, on_overrun=give_up)
-    if format is Format.JSON:
-        print_json(rows.rows())
-    else:
-        print_table(rows.rows(), rows.columns)
+    with at.opened() as opened, bounded_memory():
+        rows = opened.sql(asked.query, timeout_s=asked.timeout_s, on_overrun=give_up)
+    printed.write_rows(rows.rows(), rows.columns)

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
-
-from spangrade.evaluator.cli.options import (
-    PRODUCTION,
-    Db,
-    Format,
-    LakeCatalog,
-    Origin,
-    OutputFormat,
-    Selected,
-)
-from spangrade.evaluator.cli.output import database_or_lake, note_origins, print_json, show
+from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
+from spangrade.evaluator.cli.output import note_origins, show
+from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.statistics.trends.by import By
+from spangrade.tracer.fields import REQUIRED, argument, option
 
 
-def trend(
-    select: Selected,
-    metric: Annotated[
-        str, typer.Argument(help="`passed`, `cost`, `latency`, `tokens`, or a metric that was measured.")
-    ],
-    db: Db = None,
-    lake: LakeCatalog = None,
-    by: Annotated[By, typer.Option(help="What the sessions are grouped by.")] = By.DAY,
-    origin: Origin = PRODUCTION,
-    format: OutputFormat = Format.TABLE,  # noqa: A002 (the option's name)
-) -> None:
-    """Show a metric of the stored sessions by day, version, prompt or model, with 95% intervals."""
-    with database_or_lake(db, lake) as opened:
-        found = opened.trend(metric, by=by, origin=origin, select=select)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendOptions:
+    """What is shown, by what."""
+
+    metric: str = argument(REQUIRED, "`passed`, `cost`, `latency`, `tokens`, or a metric that was measured.")
+    by: By = option(By.DAY, "What the sessions are grouped by.")
+
+
+def trend(select: Selected, measured: TrendOptions, at: StoredIn, printed: Printed) -> None:
+    """Show a metric of the stored sessions by day, version, prompt or model, with 95% intervals.
+
+    They are those of production, unless --origin is given.
+    """
+    origin = select.origin or OriginFilter.PRODUCTION
+    with at.opened() as opened:
+        found = opened.trend(measured.metric, by=measured.by, origin=origin, select=select)
         note_origins(opened, origin)
-    if format is Format.JSON:
-        print_json(found.to_json())
-        return
-    from spangrade.evaluator.reports.trend import trend_chart
+    if printed.as_table:
+        from spangrade.evaluator.reports.trend import trend_chart
 
-    show(trend_chart(found))
+        show(trend_chart(found))
+    else:
+        printed.write(found.to_json(), "points")

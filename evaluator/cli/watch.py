@@ -5,59 +5,63 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from spangrade import Gates, JudgeOptions, Selection
-from spangrade.evaluator.cli.options import Db, LogFormatOption, LogLevelOption, Only
-from spangrade.evaluator.cli.output import database
+from spangrade import Gates, JudgeOptions
+from spangrade.evaluator.cli.options import InFile, Logs, Selected
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service, print_line
+from spangrade.tracer.fields import argument, option
+from spangrade.tracer.terminal import print_line
 
 _log = logging.getLogger("spangrade")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchTarget:
+    """By what sessions are graded, and where the webhook's address is."""
+
+    dataset: Path | None = argument(
+        None, "Golden questions that sessions may answer; without, gates alone grade them."
+    )
+    webhook_file: Path | None = option(
+        None, "A file with the URL of the webhook, which may be a secret.", metavar="FILE"
+    )
 
 
 def watch(
     context: typer.Context,
     gates: Gates,
-    select: Annotated[Selection, Only("since", "sample", "origin")],
+    select: Selected,
     judge: JudgeOptions,
     options: WatchOptions,
-    dataset: Annotated[
-        Path | None,
-        typer.Argument(help="Golden questions that sessions may answer; without, gates alone grade them."),
-    ] = None,
-    db: Db = None,
-    webhook_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with the URL of the webhook, which may be a secret."),
-    ] = None,
-    log_format: LogFormatOption = LogFormat.TEXT,
-    log_level: LogLevelOption = LogLevel.INFO,
+    watched: WatchTarget,
+    at: InFile,
+    logs: Logs,
 ) -> None:
     """Grade sessions once they are idle, and again if something arrives for them; runs beside `collect`.
 
-    Each session is graded once for what it is. Stop it with Ctrl-C or SIGTERM: the next start goes on where
-    it stopped, also after a crash. Exit codes: 0 stopped or, with --once, done; 2 bad input.
+    They are those of production, unless --origin is given. Each session is graded once for what it is. Stop
+    it with Ctrl-C or SIGTERM: the next start goes on where it stopped, also after a crash. Exit codes: 0
+    stopped or, with --once, done; 2 bad input.
     """
-    log_of_service(log_format, log_level)
-    url = secret(context, "webhook", "options_webhook", options.webhook, webhook_file)
+    logs.begin()
+    url = secret(context, "webhook", options.webhook, watched.webhook_file)
     options = replace(options, webhook=url)
     stop = threading.Event()
     _stop_at_signals(stop)
-    with database(db) as opened:
+    with at.opened() as opened:
 
         def started() -> None:
             if not options.once:
                 _log.info("watching %s: sessions are graded when idle for %s", opened.path, options.idle_s)
 
         summary = opened.watch(
-            dataset,
+            watched.dataset,
             gates=gates,
             select=select,
             judge=judge,

@@ -78,7 +78,7 @@ class Gates:
 
     metrics: str | Metric | Iterable[str | Metric] | None = option(
         None,
-        "A metric to grade by; with a threshold it is a gate. Repeat it for more.",
+        "A metric to grade by (see `spangrade metrics`); with a threshold a gate. Repeat it for more.",
         name="--metric",
         metavar="NAME[>=T]",
     )
@@ -183,7 +183,7 @@ class Selection:
     agent: str | None = option(None, "Only sessions in which this agent took part.", metavar="NAME")
     model: str | None = option(None, "Only sessions with this model.", metavar="NAME", rare=True)
     version: str | None = option(
-        None, "Only sessions of this version of the agent.", name="--version", metavar="TEXT"
+        None, "Only sessions of this version of the agent.", name="--version", metavar="TEXT", rare=True
     )
     prompt: str | None = option(
         None, "Only sessions with this prompt, `name@version`.", metavar="TEXT", rare=True
@@ -191,7 +191,7 @@ class Selection:
     user: str | None = option(None, "Only sessions of this user.", metavar="ID", rare=True)
     environment: str | None = option(None, "Only sessions of this environment.", metavar="NAME", rare=True)
     origin: OriginFilter | None = option(
-        None, "Only sessions of this origin; `watch` takes production, and `any` if it is given."
+        None, "Only sessions that these made; `any` is all of them.", rare=True
     )
     sample: float | str | None = option(
         None, "A share of the sessions, by their ids: the same each time.", metavar="5%"

@@ -54,7 +54,7 @@ def write_csv(run: Run, rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any
     measured = [f"{kind}.{name}" for name in run.metrics for kind in ("score", "passed")]
     with io.TextIOWrapper(create(file), encoding="utf-8", newline="") as out:
         table = csv.writer(out, lineterminator="\n")
-        table.writerow(map(_cell, (*_COLUMNS, *measured)))
+        table.writerow(map(csv_cell, (*_COLUMNS, *measured)))
         for graded, columns in rows:
             row = {
                 **columns,
@@ -64,7 +64,7 @@ def write_csv(run: Run, rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any
                 "verdict": graded["verdict"],
                 "reason": graded["reason"],
             }
-            cells = [_cell(row.get(column)) for column in _COLUMNS]
+            cells = [csv_cell(row.get(column)) for column in _COLUMNS]
             for name in run.metrics:
                 cells += _score(graded["metrics"].get(name))
             table.writerow(cells)
@@ -77,7 +77,7 @@ def _score(outcome: Mapping[str, Any] | None) -> tuple[Any, Any]:
     return (outcome["value"] if outcome["outcome"] == "score" else None), outcome["passed"]
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
     """Return a value as a cell: lists and objects as JSON text, and no text that is a formula."""
     if value is None or isinstance(value, int | float):
         return value

@@ -112,14 +112,14 @@ class _Pages:
             texts["columns"] = ",".join(request.query_params.getlist("column"))
         try:
             with self._database.reading() as store:
-                values = sessions_page(store, texts)
+                values = sessions_page(store, texts, self._database.only)
         except InputError as error:  # the line stays, so that it can be corrected
             return self._page("sessions.html", empty_page(texts.get("q", ""), str(error)), 400)
         return self._page("sessions.html", values)
 
     def count(self, request: Request) -> Response:
         with self._database.reading() as store:
-            number = count_page(store, request.query_params)
+            number = count_page(store, request.query_params, self._database.only)
         return PlainTextResponse(f"{number:,} session{'' if number == 1 else 's'}")
 
     def suggestions(self, request: Request) -> Response:
@@ -228,12 +228,12 @@ class _Pages:
 
     def review(self, request: Request) -> Response:
         with self._database.reading() as store:
-            values = review_page(store, self._writer().name, request.query_params)
+            values = review_page(store, self._writer().name, request.query_params, self._database.only)
         return self._page("review.html", values)
 
     def review_next(self, request: Request) -> Response:
         with self._database.reading() as store:
-            session_id = next_to_review(store, self._writer().name, request.query_params)
+            session_id = next_to_review(store, self._writer().name, request.query_params, self._database.only)
         queue = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}
         if session_id is None:
             return RedirectResponse(self._links.review(**queue), 303)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,8 @@ from typing import Protocol
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
 from spangrade.evaluator.derive.sync.up_to_date import DatabaseFile
 from spangrade.evaluator.derive.sync.windows import bring_up_to_date, is_behind
+from spangrade.evaluator.grading.selection import chosen_ids
+from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.lake.reading import LakeReader
 from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.store import Store
@@ -40,6 +42,11 @@ class Viewed(Protocol):
         """What the user should know."""
         ...
 
+    @property
+    def only(self) -> Collection[str] | None:
+        """The ids of the sessions that lists have, as of the store that was given last; None is all."""
+        ...
+
     def reading(self) -> AbstractContextManager[Store]:
         """Give a store for a page."""
         ...
@@ -62,7 +69,9 @@ class ViewedLake:
 
     notice = ""
 
-    def __init__(self, lake: LakeReader) -> None:
+    def __init__(self, lake: LakeReader, select: Selection = Selection()) -> None:
+        self.only: Collection[str] | None = None
+        self._select = select
         self.name = str(lake.lake)
         self._lake = lake
         self._one_at_a_time = threading.Lock()  # they share a connection
@@ -70,8 +79,12 @@ class ViewedLake:
     @contextmanager
     def reading(self) -> Iterator[Store]:
         """Give the lake for a page. Raises StoreError if it cannot be read."""
-        with self._one_at_a_time, self._lake.reading() as store:
-            yield store
+        with self._one_at_a_time:
+            if self._select != Selection():
+                with self._lake.reading(confined=True) as store:
+                    self.only = chosen_ids(store, self._select)
+            with self._lake.reading() as store:
+                yield store
 
     @contextmanager
     def writing(self) -> Iterator[Store]:
@@ -96,7 +109,11 @@ class ViewedDatabase:
     `configured` are applied once, at the start: later ones of another process are not undone.
     """
 
-    def __init__(self, path: Path, configured: Configured = NOT_CONFIGURED) -> None:
+    def __init__(
+        self, path: Path, configured: Configured = NOT_CONFIGURED, select: Selection = Selection()
+    ) -> None:
+        self.only: Collection[str] | None = None
+        self._select = select
         self.path = path
         self._configured = configured  # until it is applied
         self.name = path.name
@@ -114,6 +131,9 @@ class ViewedDatabase:
         cannot be used.
         """
         with self._one_at_a_time:
+            if self._select != Selection():
+                with Store.open(self.path, read_only=True, confined=True, wait_s=WAIT_S) as store:
+                    self.only = chosen_ids(store, self._select)
             with Store.open(self.path, read_only=True, wait_s=WAIT_S, stop=self._stopping) as store:
                 behind = is_behind(store, self._configured)
                 self._drop_notice(behind)
@@ -194,12 +214,12 @@ class ViewedDatabase:
             yield store
 
 
-def viewed(stored: Stored) -> Viewed:
-    """Return what the pages of a database are made of."""
+def viewed(stored: Stored, select: Selection = Selection()) -> Viewed:
+    """Return what the pages of a database are made of; lists have the sessions that are selected."""
     if isinstance(stored, LakeReader):
-        return ViewedLake(stored)
+        return ViewedLake(stored, select)
     configured = stored.callbacks.configured if isinstance(stored, DatabaseFile) else NOT_CONFIGURED
-    return ViewedDatabase(stored.path, configured)
+    return ViewedDatabase(stored.path, configured, select)
 
 
 def _has_sessions(store: Store) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.origin import OriginFilter
@@ -102,10 +102,11 @@ class SessionFilter(NamedTuple):
         return f"({self.own}) AND ({self.lookups})"
 
 
-def session_filter(texts: Mapping[str, str]) -> SessionFilter:
+def session_filter(texts: Mapping[str, str], only: Collection[str] | None = None) -> SessionFilter:
     """Return the filter in the parameters of a URL; an empty text is left out, and so are other names.
 
-    Raises InputError for a value that a filter cannot have.
+    With `only` the sessions are among those of these ids. Raises InputError for a value that a filter cannot
+    have.
     """
     given = {name: text for name in _CONDITIONS if (text := texts.get(name, "")).strip()}
     if "reason" in given and "run" not in given:
@@ -123,6 +124,9 @@ def session_filter(texts: Mapping[str, str]) -> SessionFilter:
     if "text" in given:
         parameters["json"] = canonical(given["text"])[1:-1]
         parameters["id"] = None if re.search(r"\s", given["text"]) else given["text"]
+    if only is not None:
+        conditions["only"] = "session_id IN (SELECT unnest($only::VARCHAR[]))"
+        parameters["only"] = list(only)
     own = {name: text for name, text in conditions.items() if "SELECT" not in text}
     lookups = {name: with_views(text) for name, text in conditions.items() if name not in own}
     # All texts are searched either way, errors are few, and sessions that were not graded may be.

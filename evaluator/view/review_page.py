@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin, origin_filter
@@ -14,14 +14,16 @@ from spangrade.tracer.store import Store
 SHOWN = 100
 
 
-def review_page(store: Store, reviewer: str, texts: Mapping[str, str]) -> dict[str, Any]:
+def review_page(
+    store: Store, reviewer: str, texts: Mapping[str, str], only: Collection[str] | None = None
+) -> dict[str, Any]:
     """Return the values of `review.html`: the queue that a URL asks for.
 
     Its parameters are `queue`, `seed`, `origin`, which is production unless it is given, and `among`, the
-    names of those who share it. Raises InputError for a queue or an origin that there is not, and if the
-    reviewer is not among those.
+    names of those who share it. With `only` the sessions are among those of these ids. Raises InputError for
+    a queue or an origin that there is not, and if the reviewer is not among those.
     """
-    found = _queued(store, reviewer, texts, SHOWN)
+    found = _queued(store, reviewer, texts, SHOWN, only=only)
     origin = origin_filter(texts.get("origin") or OriginFilter.PRODUCTION)
     left_out = {} if origin is OriginFilter.ANY else counts_by_origin(store)
     asked = {"queue": _kind(texts), **{name: texts.get(name, "") for name in ("seed", "origin")}}
@@ -36,9 +38,11 @@ def review_page(store: Store, reviewer: str, texts: Mapping[str, str]) -> dict[s
     }
 
 
-def next_to_review(store: Store, reviewer: str, texts: Mapping[str, str]) -> str | None:
-    """Return the session that follows `after` in a queue and is not done; None at its end."""
-    waiting = _queued(store, reviewer, texts, 1, texts.get("after") or None).waiting
+def next_to_review(
+    store: Store, reviewer: str, texts: Mapping[str, str], only: Collection[str] | None = None
+) -> str | None:
+    """Return the session after `after` in a queue, of those in `only`, that is not done; None at its end."""
+    waiting = _queued(store, reviewer, texts, 1, texts.get("after") or None, only=only).waiting
     return waiting[0].review.session_id if waiting else None
 
 
@@ -48,7 +52,12 @@ def names_of_scores(store: Store) -> list[str]:
 
 
 def _queued(
-    store: Store, reviewer: str, texts: Mapping[str, str], limit: int, after: str | None = None
+    store: Store,
+    reviewer: str,
+    texts: Mapping[str, str],
+    limit: int,
+    after: str | None = None,
+    only: Collection[str] | None = None,
 ) -> Queued:
     return queued(
         store,
@@ -59,6 +68,7 @@ def _queued(
         among=_among(texts),
         after=after,
         limit=limit,
+        only=only,
     )
 
 

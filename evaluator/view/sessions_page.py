@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -107,22 +107,26 @@ class _Part(NamedTuple):
     backwards: bool
 
 
-def sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
+def sessions_page(
+    store: Store, texts: Mapping[str, str], only: Collection[str] | None = None
+) -> dict[str, Any]:
     """Return the values of `sessions.html`: the page that the parameters of a URL ask for.
+
+    With `only` the sessions are among those of these ids.
 
     They are filters, by name or in the line `q`, `sort`, `columns`, and `after` or `before`, a cursor. Raises
     InputError for a value that cannot be used. `number` is that of all sessions that the filters leave, None
     where it takes a query of its own.
     """
     filters = _filters(store, texts)
-    chosen = session_filter(filters)
+    chosen = session_filter(filters, only)
     sort = _sort(texts.get("sort") or SessionSort.NEWEST)
     usual = SHOWN_COLUMNS if _is_of_one_origin(store, filters) else (*SHOWN_COLUMNS, "origin")
     columns = _columns(texts, usual)
     after, before = texts.get("after"), texts.get("before")
     part = _Part(before or after, bool(before))
     if sort is SessionSort.VERDICT and "text" not in chosen.given:
-        rows = _by_verdict(store, filters, part)
+        rows = _by_verdict(store, filters, part, only)
     else:
         rows = _page(store, chosen, _ORDERS[sort], part)
     more = len(rows) > PAGE
@@ -207,9 +211,9 @@ def _columns(texts: Mapping[str, str], usual: tuple[str, ...]) -> tuple[str, ...
     return tuple(name for name in COLUMNS if name in asked)
 
 
-def count_page(store: Store, texts: Mapping[str, str]) -> int:
-    """Return how many sessions the filters in the parameters of a URL leave."""
-    chosen = session_filter(_filters(store, texts))
+def count_page(store: Store, texts: Mapping[str, str], only: Collection[str] | None = None) -> int:
+    """Return how many sessions the filters in the parameters of a URL leave, of those in `only`."""
+    chosen = session_filter(_filters(store, texts), only)
     query = f"SELECT count(*) FROM derived.sessions AS listed WHERE {chosen.condition}"  # noqa: S608 (our own text)
     return int(store.query(query, dict(chosen.parameters))[0][0])
 
@@ -227,7 +231,9 @@ def _sort(text: str) -> SessionSort:
         raise InputError(f"cannot sort by {text!r}: expected one of {', '.join(SessionSort)}") from None
 
 
-def _by_verdict(store: Store, texts: Mapping[str, str], part: _Part) -> list[dict[str, Any]]:
+def _by_verdict(
+    store: Store, texts: Mapping[str, str], part: _Part, only: Collection[str] | None
+) -> list[dict[str, Any]]:
     """Return what `_page` does, in the order of verdicts: one verdict after the other, by id in each.
 
     To find the latest verdict of every session in order to sort by it takes five times as long.
@@ -244,7 +250,7 @@ def _by_verdict(store: Store, texts: Mapping[str, str], part: _Part) -> list[dic
         if passed_by or (given and given != verdict):
             continue
         order = _Order("NULL::BIGINT" if rank is None else f"{rank}::BIGINT", descending=False)
-        found = _page(store, session_filter({**texts, "verdict": verdict}), order, part)
+        found = _page(store, session_filter({**texts, "verdict": verdict}, only), order, part)
         rows = found + rows if part.backwards else rows + found
         if len(rows) > PAGE:
             break

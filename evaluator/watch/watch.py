@@ -27,7 +27,7 @@ from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
-from spangrade.evaluator.grading.selection import is_sampled
+from spangrade.evaluator.grading.selection import chosen_ids, is_sampled
 from spangrade.evaluator.grading.spec import GradeSpec, Selection
 from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since
@@ -114,14 +114,17 @@ class Watch:
         self._steady = steady
         self._on_problem = on_problem
         self._channels = Channels(webhook is not None, telemetry is not None)
-        self._since_ns, self._share = prepared.spec.select.since_ns, prepared.spec.select.share
+        select = prepared.spec.select
+        self._since_ns, self._share = select.since_ns, select.share
+        # What else chooses sessions is looked at once they are idle, and all that it is about has arrived.
+        self._select = replace(select, since=None, sample=None, origin=None)
         idle_ns = int(seconds_of(options.idle_s) * 1e9)
         self._progress = Progress(
             prepared.key,
             idle_ns,
             self._includes,
             clock(),
-            origin=prepared.spec.select.origin or OriginFilter.PRODUCTION,
+            origin=select.origin or OriginFilter.PRODUCTION,
         )
         self._send_history = options.send_history
         self._problem: str | None = None  # why the last look failed
@@ -226,10 +229,12 @@ class Watch:
         size = JUDGED_BATCH if prepared.asks_judge else BATCH
         if not self._progress.idle(now, 1, self._deferred):
             return False
+        chosen = self._chosen()
         with self._open() as store:
             self._progress.look(store, now)
             idle = self._progress.idle(now, size, self._deferred)
-            sessions = {one.session_id: one for one in load_sessions(store, list(idle)).decoded()}
+            read = list(idle) if chosen is None else [one for one in idle if one in chosen]
+            sessions = {one.session_id: one for one in load_sessions(store, read).decoded()}
             known = contents(store, prepared.key, idle)
             spent = spent_on_day(store, now.time_ns)
         digests = {name: content_of(session) for name, session in sessions.items()}
@@ -251,6 +256,13 @@ class Watch:
         self._deferred |= deferred
         self._progress.finish({name: one for name, one in idle.items() if name not in deferred})
         return bool(idle)
+
+    def _chosen(self) -> set[str] | None:
+        """Return the ids of the sessions that the selection chooses; None is all."""
+        if self._select == Selection():
+            return None
+        with Store.open(self._db, read_only=True, confined=True, wait_s=RUN_WAIT_S) as store:
+            return chosen_ids(store, self._select)
 
     def _grades(self, sessions: list[Session], spent: Spent) -> tuple[dict[str, Grade], JudgeUsage]:
         """Grade sessions with what is left of the judge's budget of the day."""
@@ -359,9 +371,6 @@ def _once_free(look: Callable[[], _Result], options: WatchOptions, stop: threadi
     return None
 
 
-_WATCHED = Selection()  # with `since`, `sample` and `origin` of another
-
-
 def watch(
     spec: GradeSpec,
     db: Path,
@@ -372,9 +381,10 @@ def watch(
     on_round: Callable[[WatchSummary], None] = lambda _: None,
 ) -> WatchSummary:
     """Grade sessions as they become idle, until `stop` is set or, with `once`, once; see `Database.watch`."""
-    select = spec.select
-    if select != replace(_WATCHED, since=select.since, sample=select.sample, origin=select.origin):
-        raise FieldError("select", "of the sessions to watch only since, sample and origin can be chosen")
+    select, words = spec.select, Selection()
+    for name in ("sessions", "of_run", "last_import", "latest_per_question", "limit", "questions", "answers"):
+        if getattr(select, name) != getattr(words, name):
+            raise FieldError(f"select.{name}", "it is about sessions that are there: `watch` cannot have it")
     stored = DatabaseFile(db, callbacks)
     stop = stop or threading.Event()
     # A metric that is not installed may be a score in the database, and a query is tried on it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
@@ -61,8 +61,11 @@ def queued(
     among: Sequence[str] = (),
     after: str | None = None,
     limit: int | None = None,
+    only: Collection[str] | None = None,
 ) -> Queued:
     """Return the sessions of a queue that a person, or with None anybody, has not given a label of a name.
+
+    With `only` they are among the sessions of these ids.
 
     `seed` shuffles sessions at random; each of those `among` whom the queue is shared out has a share. With
     `after` only sessions that follow this one are listed. Raises InputError for a queue or an origin that
@@ -90,6 +93,7 @@ def queued(
             "share": among.index(reviewer) if among and reviewer else 0,
             "after": after,
             "limit": limit,
+            "only": None if only is None else list(only),
         },
     )
     usual = _RANDOM if kind in (Queue.SUGGESTED, Queue.SAMPLED) else ""

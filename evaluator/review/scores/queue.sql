@@ -2,7 +2,7 @@
 -- session there, in their order; with $every the sessions without one follow. One that $author (NULL: anybody) labelled as a
 -- whole is done, a dispute once it is none. Within a reason the order is that of the distance from a threshold, then that
 -- which $seed shuffles, or the newest first. Of $people reviewers each has the sessions whose share, by the hash of their id,
--- is theirs. With $after only those that follow this session are listed.
+-- is theirs; $only (NULL: all) are the ids among which they are. With $after only those that follow this session are listed.
 -- What is counted and ordered has only ids and times: words and reasons are read for the sessions that are listed.
 WITH reasons AS MATERIALIZED (
     SELECT session_id, min(rank) AS rank, arg_min(reason, rank) AS reason, arg_min(details, rank) AS details, arg_min(coalesce(distance, 0), rank) AS distance
@@ -29,7 +29,9 @@ placed AS (
 ),
 queue AS (
     FROM placed
-    WHERE ($origin = 'any' OR origin = $origin) AND ($people = 1 OR md5_number_lower(session_id) % $people = $share)
+    WHERE ($origin = 'any' OR origin = $origin)
+        AND ($only IS NULL OR session_id IN (SELECT unnest($only::VARCHAR[])))
+        AND ($people = 1 OR md5_number_lower(session_id) % $people = $share)
 ),
 waiting AS (
     SELECT session_id, queue.rank, queue.distance, place

@@ -24,12 +24,18 @@ LEAVES = dict(leaves(get_command(app)))
 LONG = settings.get_current_profile_name() == "long"
 # The codes of commands that cannot do their work here: no questions were expected to pass or fail, too few
 # labels, no judge, a port in use, no lake.
-CODES = {("run",): 4, ("judge", "it"): 4, ("judge", "agreement"): 4, ("judge", "check"): 2, ("collect",): 2}
+CODES = {
+    ("run",): 4,
+    ("judge", "judge"): 4,
+    ("judge", "agreement"): 4,
+    ("judge", "check"): 2,
+    ("collect",): 2,
+}
 CODES |= {words: 2 for words in COMMANDS if words[0] == "lake"}
 # Those that write nothing: on a full or read-only disk they work.
 READ = {
     ("sessions",), ("show",), ("runs",), ("explain",), ("trend",), ("regrade",), ("lint",), ("sql",),
-    ("schema",), ("metrics",), ("config",), ("doctor",), ("judge", "it"), ("judge", "agreement"),
+    ("schema",), ("metrics",), ("config",), ("doctor",), ("judge", "judge"), ("judge", "agreement"),
     ("rules", "mine"), ("rules", "check"), ("mcp",),
 }  # fmt: skip
 every_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

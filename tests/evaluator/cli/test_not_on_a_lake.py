@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from command_line import Spangrade
 
-from spangrade.evaluator.cli.not_on_a_lake import INSTEAD
+from spangrade.evaluator.cli.commands import NOT_ON_A_LAKE
 
 
-@pytest.mark.parametrize("command", sorted(INSTEAD))
+@pytest.mark.parametrize("command", sorted(NOT_ON_A_LAKE))
 def test_a_command_that_needs_a_file_says_what_to_do_on_a_lake(command: str, spangrade: Spangrade) -> None:
     refused = spangrade(*command.split(), "--lake", "postgres:dbname=lake")
-    message = f"spangrade: {command} does not work on a lake: {INSTEAD[command]}"
+    message = f"spangrade: {command} does not work on a lake: {NOT_ON_A_LAKE[command]}"
     assert (refused.code, refused.out, refused.err) == (2, [], [message])
 
 

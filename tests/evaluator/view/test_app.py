@@ -160,6 +160,19 @@ def test_pages_are_read_while_another_process_writes(tmp_path: Path) -> None:
         assert listed_in(served) == {"first", *(f"conversation-{number}" for number in (1, 2, 3, 4))}
 
 
+def test_lists_have_the_sessions_that_were_selected(tmp_path: Path) -> None:
+    db = record(tmp_path, "first")
+    spangrade_api.open(db).import_files(SAMPLE / "spans.otlp.jsonl")
+    selected = spangrade_api.Selection(where="session_id LIKE 'conversation-%' AND turns > 1", origin="any")
+    with serving(ViewedDatabase(db, select=selected)) as served:
+        chosen = listed_in(served)
+        assert chosen == {
+            one["session_id"] for one in spangrade_api.open(db).list_sessions(origin="any", select=selected)
+        }
+        assert served.get("/count?origin=any").text == f"{len(chosen)} sessions"
+    assert "first" not in chosen
+
+
 def test_new_spans_are_derived_after_the_page_that_saw_them(tmp_path: Path) -> None:
     db = record(tmp_path, "first")
     database = ViewedDatabase(db)

@@ -1,0 +1,220 @@
+"""Commands out of declarations: a parameter of a command is a group of options, a dataclass with such fields.
+
+A field (`tracer/fields.py`) has the name, type, default, help and variable of an option; what is here makes
+the option of it, and of the options the groups that the command gets. `Only` names the fields that a command
+has where it has not all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, is_dataclass
+from functools import wraps
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from spangrade.evaluator.cli.commands import NOT_ON_A_LAKE
+from spangrade.evaluator.cli.settings import CONFIG
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.fields import FieldError, OptionField, option_fields
+
+# Where a field takes a value of Python too, the command line has a text.
+_TEXTS = {"Metric": str, "Rule": str, "datetime": str, "StrPath": Path}
+# What a mistake in a group as a whole is named after, and in a parameter that has no option.
+_WHOLE = {"gates": "--metric", "select": "--where", "catalog": "--lake", "agent": "AGENT"}
+
+
+class Only(tuple[str, ...]):
+    """The fields of a group that are options of a command, where not all are."""
+
+    def __new__(cls, *names: str) -> Only:
+        """Return the fields of these names."""
+        return super().__new__(cls, names)
+
+
+class _Group(NamedTuple):
+    """A group of options, and which of its fields a command has."""
+
+    type: type
+    only: Only | None
+
+    def fields(self) -> Iterator[OptionField]:
+        """Yield the fields that are options of the command."""
+        chosen = self.only
+        yield from (one for one in option_fields(self.type) if chosen is None or one.field.name in chosen)
+
+    def value(self, options: Mapping[str, Any]) -> Any:
+        """Return the group with what is given; the rest has its own defaults."""
+        given = ((one, options[one.parameter]) for one in self.fields())
+        return self.type(**{one.field.name: value for one, value in given if value != _default(one)})
+
+
+def command_of(command: Callable[..., None], name: str, example: str) -> Any:
+    """Return the command of a function, with an example of it."""
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(declared(command, name))
+    return with_example(get_command(alone), example)
+
+
+def commands_under(
+    text: str, *own: Callable[..., None], hidden: Iterable[Any] = (), **more: Any
+) -> typer.Typer:
+    """Return the commands under a name, each called as its function; `hidden` are not in its help."""
+    under = typer.Typer(help=text, add_completion=False, pretty_exceptions_enable=False, **more)
+    hidden = tuple(hidden)
+    for command in (*own, *hidden):
+        name = command.__name__.rstrip("_").replace("_", "-")
+        under.command(name, hidden=command in hidden)(declared(command))
+    return under
+
+
+def declared(command: Callable[..., None], name: str = "") -> Callable[..., None]:
+    """Return a function with an option for each field of the groups of a command, as typer reads functions.
+
+    It has `--config` too and, if the command of this name is not for a lake, refuses `--lake`. A value that
+    cannot be used is named by its option.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {parameter: group for parameter, hint in hints.items() if (group := _group(hint)) is not None}
+    own = {name: one for name, one in inspect.signature(command).parameters.items() if name not in groups}
+    parameters = [_parameter(name, hints[name], one.default) for name, one in own.items()]
+    for group in groups.values():
+        parameters += _parameters(group)
+    parameters.append(_parameter("config", CONFIG, None))
+    if name in NOT_ON_A_LAKE:
+        parameters.append(_parameter("lake", _refused_lake(name), None))
+
+    @wraps(command)
+    def called(**options: Any) -> None:
+        try:
+            values = {parameter: group.value(options) for parameter, group in groups.items()}
+            command(**values, **{name: options[name] for name in own})
+        except FieldError as error:
+            raise InputError(_in_words(error, groups)) from error
+
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    return called
+
+
+def with_example(command: Any, example: str) -> Any:
+    """Return a command whose help begins with an example, and says where options that are not listed are."""
+    unlisted = sum(getattr(one, "hidden", False) for one in command.params)
+    command.help = f"$ {example}\n\n{command.help}"
+    if unlisted:
+        command.epilog = f"{unlisted} more options, as --db and --format: docs/commands.md"
+    return command
+
+
+class WithDefault(TyperGroup):
+    """A command that has names of an earlier version under it: anything else than one of these is for itself.
+
+    Its own command is the first.
+    """
+
+    @property
+    def default(self) -> str:
+        """The name of its own command."""
+        return next(iter(self.commands))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first argument names, else the own one with all arguments."""
+        if args and args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        return "", self.commands[self.default], args
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Leave options to the own command."""
+        own = not args or args[0] not in self.commands
+        return super().parse_args(ctx, ["--", *args] if own and args else args or [self.default])
+
+
+def _in_words(error: FieldError, groups: Mapping[str, _Group]) -> str:
+    """Return what is wrong with a value in the words of the command: `--judge-votes: expected …`."""
+    names = dict(_WHOLE)
+    for parameter, group in groups.items():
+        for one in option_fields(group.type):
+            names[f"{parameter}.{one.field.name}"] = one.flag
+            names.setdefault(one.field.name, one.flag)
+    names.setdefault(error.name, f"--{error.name.rpartition('.')[2].replace('_', '-')}")
+    return error.in_words(names)
+
+
+def _group(hint: Any) -> _Group | None:
+    """Return the group of options that an annotation is."""
+    only = next((one for one in get_args(hint)[1:] if isinstance(one, Only)), None)
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return _Group(kind, only) if is_dataclass(kind) and isinstance(kind, type) else None
+
+
+def _parameters(group: _Group) -> Iterator[inspect.Parameter]:
+    kinds = get_type_hints(group.type, localns=_TEXTS)
+    for one in group.fields():
+        kind: Any = _kind(kinds[one.field.name])
+        annotation = Annotated[kind, _info(one)]
+        yield _parameter(one.parameter, annotation, _default(one))
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _refused_lake(name: str) -> Any:
+    def refuse(value: str | None) -> None:
+        if value is not None:
+            raise InputError(f"{name} does not work on a lake: {NOT_ON_A_LAKE[name]}")
+
+    option = typer.Option("--lake", hidden=True, is_eager=True, expose_value=False, callback=refuse)
+    return Annotated[str | None, option]
+
+
+def _default(one: OptionField) -> Any:
+    """Return the default of an option: a flag is false, and of a list nothing is shown."""
+    default = one.field.default
+    if default == ():
+        return None
+    return False if default is None and "bool" in str(one.field.type) else default
+
+
+def _kind(hint: Any) -> Any:
+    """Return the type of an option for that of a field: a list for several, a text where one will do."""
+    kinds = [one for one in _alternatives(hint) if one is not type(None)]
+    several = [one for one in kinds if get_origin(one) in (Iterable, Mapping) or _is_iterable(one)]
+    if several:
+        item = Path if Path in (*kinds, *get_args(several[0])) else str
+        return list[item] | None  # type: ignore[valid-type]
+    if bool in kinds:
+        return bool
+    return str | None if str in kinds else kinds[0] | None
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _is_iterable(hint: Any) -> bool:
+    origin = get_origin(hint)
+    return isinstance(origin, type) and issubclass(origin, Iterable)
+
+
+def _info(one: OptionField) -> Any:
+    described = one.option
+    texts: dict[str, Any] = {
+        "help": described.help,
+        "metavar": described.metavar,
+        "min": described.least,
+        "max": described.most,
+        "envvar": described.variable,
+        "show_default": described.shown_default or not described.argument,
+        "hidden": described.rare,
+    }
+    if described.argument:
+        return typer.Argument(**texts)
+    return typer.Option(one.flag, *([described.also] if described.also else []), **texts)
