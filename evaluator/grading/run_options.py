@@ -41,7 +41,10 @@ class RunOptions:
         None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0, rare=True
     )
     user_model: str | None = option(
-        None, "The model that plays the user of questions with a scenario.", metavar="PROVIDER/MODEL"
+        None,
+        "The model that plays the user of questions with a scenario.",
+        metavar="PROVIDER/MODEL",
+        rare=True,
     )
     max_user_cost: float | None = option(
         None, "Spend at most this on the model that plays the user.", metavar="USD", least=0, rare=True
