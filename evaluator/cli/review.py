@@ -18,8 +18,8 @@ from rich.text import Text
 from spangrade import Selection
 from spangrade.evaluator.cli.options import Selected, StoredIn
 from spangrade.evaluator.cli.output import console, note_origins
-from spangrade.evaluator.cli.score import WalkOptions
 from spangrade.evaluator.grading.origin import OriginFilter
+from spangrade.evaluator.review.scores.queues import USUAL, Queue
 from spangrade.tracer.fields import REQUIRED, option, values_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,24 @@ if TYPE_CHECKING:
 
 _LABELS = {"p": "pass", "f": "fail"}
 _KEYS = "p pass · f fail · s skip · b back · q quit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkOptions:
+    """What a person walks through."""
+
+    queue: Queue = option(
+        USUAL,
+        "Which sessions: suggested (gates disagree, then near a threshold, then others at random), failed, "
+        "disputed by your labels, sampled (at random, as `spangrade judge` needs), or all unlabelled.",
+    )
+    limit: int = option(20, "The most to walk through.", least=1, metavar="N")
+    seed: int = option(0, "Shuffles the sessions that are taken at random.", metavar="N", rare=True)
+    golden: Path | None = option(
+        None,
+        "Walk through the questions of a golden file that nobody reviewed: p accepts, f takes it out.",
+        metavar="FILE",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import typer
 from spangrade import Selection
 from spangrade.evaluator.cli.options import OneSession, Selected, StoredIn
 from spangrade.evaluator.cli.output import console
-from spangrade.evaluator.review.scores.queues import USUAL, Queue
+from spangrade.evaluator.cli.review import WalkOptions, walk_through
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import REQUIRED, argument, option, values_of
 from spangrade.tracer.terminal import counted
@@ -64,24 +64,6 @@ class LabelOptions:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WalkOptions:
-    """What a person walks through."""
-
-    queue: Queue = option(
-        USUAL,
-        "Which sessions: suggested (gates disagree, then near a threshold, then others at random), failed, "
-        "disputed by your labels, sampled (at random, as `spangrade judge` needs), or all unlabelled.",
-    )
-    limit: int = option(20, "The most to walk through.", least=1, metavar="N")
-    seed: int = option(0, "Shuffles the sessions that are taken at random.", metavar="N", rare=True)
-    golden: Path | None = option(
-        None,
-        "Walk through the questions of a golden file that nobody reviewed: p accepts, f takes it out.",
-        metavar="FILE",
-    )
-
-
 def score(one: OneSession, scores: GivenScores, given: ScoreNote, at: StoredIn) -> None:
     """Give a session a score, such as thumbs=1; a new value replaces the earlier one of the same user."""
     with at.opened() as opened:
@@ -110,8 +92,6 @@ def label(
         console().print(f"{counted(len(stored), 'score')} of {sessions}")
         return
     if session is None and by is not None and replace(given, by=None) == ScoreNote():
-        from spangrade.evaluator.cli.review import walk_through
-
         walk_through(by, select, labelled.metric, walk, at)
         return
     if select != Selection() or walk != WalkOptions():
