@@ -189,6 +189,7 @@ def test_a_report_that_the_checkout_has_is_not_shown(
     assert not [one for one in kept if "S3CR3T" in one["body"]]
 
 
+@pytest.mark.exhaustive
 def test_gates_of_the_comparison_decide_in_place_of_failed_sessions(
     tmp_path: Path, comments: tuple[str, list[dict[str, Any]]]
 ) -> None:
@@ -200,6 +201,7 @@ def test_gates_of_the_comparison_decide_in_place_of_failed_sessions(
     assert run_action(tmp_path, comments[0], base="main", **inputs)[0] == 0
 
 
+@pytest.mark.exhaustive
 def test_an_inconclusive_gate_worse_is_a_warning_unless_the_job_asks_for_an_error(
     tmp_path: Path, comments: tuple[str, list[dict[str, Any]]]
 ) -> None:

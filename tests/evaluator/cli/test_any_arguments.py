@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_once import copy_of_sample
 from paths import SAMPLE
+from short_form import short_form_of_commands
 from typer.main import get_command
 
 from spangrade.evaluator.cli.app import app
@@ -118,7 +119,7 @@ def lines(draw: st.DrawFn, command: Any, files: Sequence[str], port: str) -> lis
     return given
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", short_form_of_commands(COMMANDS, 6))
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_no_arguments_are_a_defect(

@@ -16,6 +16,7 @@ from command_line import Done, run
 from every_command import COMMANDS, WITH_OTHERS, Forked, arguments, fill, leaves
 from full_disks import full_disk
 from hypothesis import settings
+from short_form import short_form_of_commands
 from typer.main import get_command
 
 from spangrade.evaluator.cli.app import app
@@ -38,7 +39,7 @@ READ = {
     ("schema",), ("metrics",), ("config",), ("doctor",), ("judge", "judge"), ("judge", "agreement"),
     ("rules", "mine"), ("rules", "check"), ("mcp",),
 }  # fmt: skip
-every_command = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+every_command = pytest.mark.parametrize("words", short_form_of_commands(COMMANDS, 5))
 
 
 @pytest.fixture(scope="module")

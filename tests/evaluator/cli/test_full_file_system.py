@@ -16,6 +16,7 @@ from command_line import Done, run
 from every_command import COMMANDS, arguments, fill, leaves
 from full_disks import Disk, small_disk
 from otlp_sessions import Said, write_sessions
+from short_form import short_form_of_commands
 from typer.main import get_command
 from watching import BAD, GATE, add, prepared_by, rows, verdicts
 
@@ -94,7 +95,7 @@ def refused(done: Done) -> bool:
 
 
 @pytest.mark.parametrize("free_pages", [0, 2])
-@pytest.mark.parametrize("words", WRITING, ids=" ".join)
+@pytest.mark.parametrize("words", short_form_of_commands(WRITING, 4))
 def test_a_command_is_one_line_loses_nothing_and_works_once_there_is_room(
     words: tuple[str, ...], free_pages: int, disk: Disk
 ) -> None:

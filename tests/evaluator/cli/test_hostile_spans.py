@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import command_line
+import pytest
 from hostile import EXAMPLES, nested, spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -181,6 +182,7 @@ def test_every_command_works_on_what_broke_them(spangrade: command_line.Spangrad
     assert found.isdisjoint({"unreadable_spans", "not_assembled"})
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=EXAMPLES // 20)
 @given(some=st.lists(spans(), min_size=1, max_size=4))
 def test_every_command_works_on_any_spans(some: list[Span], spangrade: command_line.Spangrade) -> None:

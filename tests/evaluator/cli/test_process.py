@@ -55,6 +55,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
+@pytest.mark.exhaustive
 def test_a_command_ends_quietly_with_its_own_code_if_nobody_reads_what_it_prints(db: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -275,6 +275,7 @@ def test_what_was_derived_in_another_way_is_derived_again(tmp_path: Path) -> Non
         assert rebuild(store) == len(before)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=8)  # each makes a database
 @given(seed=st.integers(0, 2**32), portions=st.integers(1, 6))
 def test_order_portions_and_repeats_make_no_difference(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pytest
 from hostile import EXAMPLES, logs, places, recorded_spans, spans, with_place, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,6 +56,7 @@ def test_no_span_is_unreadable_and_no_session_fails(
     derived(some_spans, some_logs)
 
 
+@pytest.mark.exhaustive
 def test_each_place_of_the_recordings_may_hold_a_value_of_another_type() -> None:
     tried: set[tuple[object, ...]] = set()
     for span in recorded_spans():

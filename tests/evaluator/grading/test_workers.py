@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from benchmarks.shapes import asked
+from short_form import short_form
 
 import spangrade
 
@@ -75,7 +76,7 @@ def test_questions_that_expect_the_same_share_their_sessions_among_processes(tmp
     assert [one.question_id for one in two["verdicts"][:4]] == ["q0", "q1", "q0", "q1"]
 
 
-@pytest.mark.parametrize("with_questions", [False, True])
+@pytest.mark.parametrize("with_questions", short_form([False, True], 2))
 def test_processes_lint_as_one_does(recorded: Path, with_questions: bool) -> None:
     dataset = spangrade.GradeSpec(asked("apart", 1_150).questions) if with_questions else None
     one, two = (
@@ -87,6 +88,7 @@ def test_processes_lint_as_one_does(recorded: Path, with_questions: bool) -> Non
     assert found["unanswered", True] == (50 if with_questions else 0)
 
 
+@pytest.mark.exhaustive
 def test_processes_audit_as_one_does(recorded: Path, tmp_path: Path) -> None:
     questions = asked("apart", 1_100).questions
     (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": questions[:600]}), encoding="utf-8")
