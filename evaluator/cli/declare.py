@@ -216,5 +216,5 @@ def _info(one: OptionField) -> Any:
         "hidden": described.rare,
     }
     if described.argument:
-        return typer.Argument(**texts)
+        return typer.Argument(**{**texts, "metavar": one.flag})
     return typer.Option(one.flag, *([described.also] if described.also else []), **texts)

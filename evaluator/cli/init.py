@@ -42,7 +42,7 @@ jobs:
         with:
           agent: {agent}
           dataset: golden.json
-          fail-if: worse
+          fail-if: {gate}
 """
 
 
@@ -70,10 +70,11 @@ class InitOptions:
 def init(new: InitOptions) -> None:
     """Begin: ask your agent two questions, and write golden.json, spangrade.toml and a workflow for CI.
 
-    Each question is shown with what the agent did, and written once you confirm it. Nothing that is there is
-    overwritten: run it again for more questions. `spangrade run` then needs no options.
+    Each is asked twice: if the agent did the same, the gate of comparisons is `broken > 0`, else `worse`. It
+    is shown with what the agent did, and written once you confirm it. Nothing that is there is overwritten:
+    run it again for more questions. `spangrade run` then needs no options.
     """
-    from spangrade.evaluator.running.draft import draft_of, id_of, short_reply
+    from spangrade.evaluator.running.draft import draft_of, id_of, is_steady, short_reply
 
     texts = new.ask or [typer.prompt(f"Question {number} for the agent") for number in (1, 2)]
     known = _known_ids()
@@ -82,17 +83,18 @@ def init(new: InitOptions) -> None:
         name = id_of(text, [*known, *(one["id"] for one in questions)])
         questions.append({"id": name, "user_inputs": [text]})
     sessions = _asked(new, questions)
-    drafts = []
+    drafts, steady = [], True
     for question in questions:
-        session = sessions.get(question["id"])
+        session = next(iter(sessions[question["id"]]), None)
         if session is None or (session.errors and not short_reply(session)):
             warn(f"{question['id']}: the agent gave no answer: it is left out")
             continue
         _show(session)
+        steady &= is_steady(sessions[question["id"]], question["id"])
         default = short_reply(session)
         text = typer.prompt("The reply must contain (- for nothing)", default=default or "-")
         drafts.append(draft_of(session, question["id"], "" if text == "-" else text))
-    _write(new, drafts)
+    _write(new, drafts, "broken > 0" if steady else "worse")
 
 
 def _known_ids() -> list[str]:
@@ -103,7 +105,7 @@ def _known_ids() -> list[str]:
     return [] if dataset is None else [question.id for question in dataset.golden_questions]
 
 
-def _asked(new: InitOptions, questions: list[dict[str, Any]]) -> dict[str, Session]:
+def _asked(new: InitOptions, questions: list[dict[str, Any]]) -> dict[str, list[Session]]:
     """Return what an agent did, by the id of the question; the database of the project is not touched."""
     import spangrade
 
@@ -111,8 +113,9 @@ def _asked(new: InitOptions, questions: list[dict[str, Any]]) -> dict[str, Sessi
     if new.is_url:
         agent = spangrade.HttpAgent(new.agent, new.http_body, new.http_reply)
     with database(Path(":memory:")) as opened, opened:
-        opened.run(agent, questions, name="init")
-        return {one.question_id: one for one in opened.sessions() if one.question_id is not None}
+        opened.run(agent, questions, name="init", options=spangrade.RunOptions(repeat=2))
+        asked = list(opened.sessions())
+    return {one["id"]: [each for each in asked if each.question_id == one["id"]] for one in questions}
 
 
 def _show(session: Session) -> None:
@@ -124,7 +127,7 @@ def _show(session: Session) -> None:
         out.print(part)
 
 
-def _write(new: InitOptions, drafts: list[dict[str, Any]]) -> None:
+def _write(new: InitOptions, drafts: list[dict[str, Any]], gate: str) -> None:
     """Write what is missing, each after it is confirmed, and say what there is already."""
     from spangrade.converters.datasets.files import create_text
     from spangrade.converters.datasets.golden import append
@@ -145,9 +148,15 @@ def _write(new: InitOptions, drafts: list[dict[str, Any]]) -> None:
     agent, kind = new.agent, "http" if new.is_url else "agent"
     values = {kind: agent, "http_body": new.http_body, "http_reply": new.http_reply}
     lines = [f"{key} = {dumps(value)}" for key, value in values.items() if value is not None]
-    settings = "\n".join(["[run]", *lines, f'dataset = "{_GOLDEN}"', ""])
+    lines += [
+        f'dataset = "{_GOLDEN}"',
+        "",
+        "[options.compare]  # the gate of two runs",
+        f'fail_if = ["{gate}"]',
+    ]
+    settings = "\n".join(["[run]", *lines, ""])
     named = agent if not new.is_url else f'""  # a server: start it before, and give options: --http {agent}'
-    for path, text in ((_SETTINGS, settings), (_WORKFLOW, _WORKFLOW_TEXT.format(agent=named))):
+    for path, text in ((_SETTINGS, settings), (_WORKFLOW, _WORKFLOW_TEXT.format(agent=named, gate=gate))):
         if path.exists():
             print_line(f"{path}: it is there, and stays as it is")
             continue

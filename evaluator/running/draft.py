@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
+from spangrade.tracer.errors import InputError
 
 _LONGEST_ID = 40  # characters
 SHORT = 80  # characters of a reply that may be expected as a whole
@@ -39,6 +40,15 @@ def draft_of(session: Session, question_id: str, required_text: str) -> dict[str
     if required_text:
         reference["required_texts"] = [required_text]
     return {**question, "reviewed": False}
+
+
+def is_steady(asked: Sequence[Session], question_id: str) -> bool:
+    """Return whether sessions of one question expect the same: calls, agents, state and a short reply."""
+    try:
+        drafts = [draft_of(one, question_id, short_reply(one)) for one in asked]
+    except InputError:  # one has no turn, or an assembly error
+        return False
+    return all(draft == drafts[0] for draft in drafts)
 
 
 def short_reply(session: Session) -> str:

@@ -58,10 +58,12 @@ def test_init_writes_what_run_needs_and_never_overwrites(folder, typed):
         for number in (1, 2)
     ]
     assert (folder / "spangrade.toml").read_text() == (
-        '[run]\nagent = "agent.py:answer"\ndataset = "golden.json"\n'
+        '[run]\nagent = "agent.py:answer"\ndataset = "golden.json"\n\n'
+        '[options.compare]  # the gate of two runs\nfail_if = ["broken > 0"]\n'
     )
     workflow = folder / ".github/workflows/spangrade.yml"
     assert "agent: agent.py:answer" in workflow.read_text()
+    assert "fail-if: broken > 0" in workflow.read_text()
     done = run("run")
     assert (done.code, done.out) == (
         0,
@@ -79,6 +81,19 @@ def test_init_writes_what_run_needs_and_never_overwrites(folder, typed):
     assert again.code == 0
     assert before == ((folder / "spangrade.toml").read_bytes(), workflow.read_bytes())
     assert len(json.loads((folder / "golden.json").read_text())["golden_questions"]) == 3
+
+
+def test_the_gate_of_an_agent_that_answers_in_two_ways_is_worse(folder, typed):
+    (folder / "agent.py").write_text(
+        "import itertools\nNUMBERS = itertools.count()\n"
+        "def answer(text):\n    return f'answer {next(NUMBERS)}'\n"
+    )
+    begun(typed, "Where is A1", "Where is A2")
+    assert 'fail_if = ["worse"]' in (folder / "spangrade.toml").read_text()
+    assert "fail-if: worse" in (folder / ".github/workflows/spangrade.yml").read_text()
+    assert run("run", "--name", "first").code == run("run", "--name", "second").code == 1
+    compared = json.loads("\n".join(run("compare", "first", "second", "--format", "json").out))
+    assert [one["gate"] for one in compared["gates"]] == ["worse"]
 
 
 def test_a_change_is_red_with_its_cause_and_green_again(folder, typed):

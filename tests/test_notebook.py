@@ -1,0 +1,76 @@
+"""The notebook of examples/: its cells run one after the other, in a running loop, and show their values."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from paths import ROOT
+
+import spangrade
+
+NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
+pytest.importorskip("pandas", reason="its last cells are data frames of pandas")
+pytest.importorskip("polars", reason="its last cells are data frames of polars")
+
+
+def cells() -> list[str]:
+    """Return the code of the notebook's cells."""
+    found = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return ["".join(one["source"]) for one in found if one["cell_type"] == "code"]
+
+
+async def executed() -> tuple[dict[str, Any], list[Any]]:
+    """Return the names that the cells give, and the value of each cell that ends with one."""
+    names: dict[str, Any] = {}
+    values = []
+    for source in cells():
+        tree = ast.parse(source)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, "cell", "exec"), names)
+        if last is not None:
+            values.append(eval(compile(ast.Expression(last.value), "cell", "eval"), names))  # noqa: S307 (ours)
+    return names, values
+
+
+def test_each_cell_works_in_a_running_loop_and_shows_what_it_says() -> None:
+    names, values = asyncio.run(executed())
+    _, green, red, compared, failed, rows, frame, of_polars = values
+    assert (green.exit_code, red.exit_code) == (0, 1)
+    assert repr(red).endswith(": 2 sessions: 2 failed>")
+    assert repr(failed) == f"<Session {failed.session_id}: 1 turn, 0 calls, agents unknown>"
+    assert repr(rows) == "<4 rows: question_id, verdict, reason>"
+    assert len(repr(compared)) < 200
+    assert compared.exit_code() == 1
+    shown = [value._repr_html_() for value in (green, red, compared, failed, rows)]
+    for value, words in zip(
+        shown,
+        (
+            "2 sessions: 2 passed",
+            "2 sessions: 2 failed",
+            "2 broke, 0 fixed",
+            "It is on its way.",
+            "<td>A1</td>",
+        ),
+        strict=True,
+    ):
+        assert words in value.replace("\xa0", " ")
+    assert (
+        frame["verdict"].tolist()
+        == of_polars["verdict"].to_list()
+        == ["passed", "passed", "failed", "failed"]
+    )
+    assert isinstance(names["db"], spangrade.Database)
+
+
+def test_what_was_recorded_is_text_in_the_html() -> None:
+    with spangrade.open(":memory:") as db:
+        run = db.run(lambda text: f"<b>{text}</b>", [{"id": "a", "user_inputs": "<i>hi</i>"}])
+        (session,) = db.sessions()
+        html = (
+            session._repr_html_() + run._repr_html_() + db.sql("SELECT '<u>x</u>' AS \"<s>\"")._repr_html_()
+        )
+    assert not [tag for tag in ("<b>", "<i>", "<u>", "<s>") if tag in html]
