@@ -7,10 +7,20 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading, observation_of
+from spangrade.converters.spans.observation import (
+    TYPES,
+    Kind,
+    Observation,
+    SpanFailure,
+    SpanRef,
+    as_kind,
+    changed,
+    fields_of,
+)
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, ToolInteraction, Turn, Usage
+from spangrade.tracer.span import Span
 
 SECOND_NS = 1_000_000_000
 UNRECORDED = object()  # arguments that no span carries
@@ -18,24 +28,69 @@ UNRECORDED = object()  # arguments that no span carries
 
 def reading(
     kind: Kind, span_id: str, parent: str | None = None, seconds: tuple[float, float] = (0, 1), **changes: Any
-) -> Reading:
+) -> Fields:
     """Return what is read of a span of the trace `t1`; `seconds` are its start and end."""
     start_ns, end_ns = (int(second * SECOND_NS) for second in seconds)
-    made = Reading(
-        kind=kind, trace_id="t1", span_id=span_id, parent_span_id=parent, start_ns=start_ns, end_ns=end_ns
-    )
-    return made._replace(**changes)
+    span = SpanRef("t1", span_id, parent, start_ns, end_ns)
+    return Fields(as_kind(TYPES[kind](span), kind))._replace(**changes)
+
+
+class Fields:
+    """An observation by the names of its fields, in whatever group; those of other kinds are empty."""
+
+    def __init__(self, observation: Observation) -> None:
+        self.observation = observation
+        span = observation.span._asdict()
+        span["span_name"] = span.pop("name")
+        failure = observation.failure or SpanFailure()
+        self._named = {**_EMPTY, **span, **failure._asdict(), **dict(fields_of(observation))}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.__dict__.get("_named", {}):
+            raise AttributeError(name)
+        return self._named[name]
+
+    def _replace(self, **changes: Any) -> Fields:
+        """Return the same with other values; those that are not of its kind are left out."""
+        made = as_kind(self.observation, changes.get("kind", self.kind))
+        own = {name for name, _ in fields_of(made)}
+        made = changed(made, **{n: v for n, v in changes.items() if n in own and n != "kind"})
+        if made.failure is not None:
+            of_failure = {name: changes[name] for name in ("raised", "cut_off") if name in changes}
+            made = made._replace(failure=made.failure._replace(**of_failure))
+        names = {"span_name": "name", **{name: name for name in SpanRef._fields if name != "name"}}
+        span = {names[name]: value for name, value in changes.items() if name in names}
+        return Fields(made._replace(span=made.span._replace(**span)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fields) and self.observation == other.observation
+
+    def __hash__(self) -> int:
+        return hash(self.observation.span)
+
+    def __repr__(self) -> str:
+        return repr(self.observation)
+
+
+_EMPTY = {
+    name: value for made in TYPES.values() for name, value in fields_of(made(SpanRef("", "", None, 0, 0)))
+}
+
+
+def observed_fields(spans: Iterable[Span]) -> list[Fields]:
+    """Return what is read of spans."""
+    return list(map(Fields, observe(spans, {})))
 
 
 def built_session(
     session_id: str,
     source: Literal["conversation", "trace"],
-    readings: Iterable[Reading],
+    readings: Iterable[Fields],
     *rest: Any,
     **more: Any,
 ) -> Session:
     """Return the session of spans that were read so."""
-    return build_session(session_id, source, map(observation_of, readings), *rest, **more)
+    return build_session(session_id, source, (one.observation for one in readings), *rest, **more)
 
 
 def turn(index: int = 1, user_input: str | None = "hi", **changes: Any) -> Turn:

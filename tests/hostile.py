@@ -43,7 +43,7 @@ def _modules() -> list[ModuleType]:
         module.name for module in pkgutil.walk_packages(spans_package.__path__, spans_package.__name__ + ".")
     ]
     ours = [import_module(name) for name in names]
-    return [semconv, *ours, *(sys.modules[one.read.__module__] for one in dialects().values())]
+    return [semconv, *ours, *(sys.modules[one.read.__module__] for one in dialects().values() if one.read)]
 
 
 @cache

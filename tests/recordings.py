@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from builders import Fields
 from made_once import made_once, new_store
 from paths import RECORDED, RECORDED_MORE
 
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.registry import readings
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.sync.intake import import_batches, start_import
 from spangrade.evaluator.session import Session
@@ -85,11 +85,11 @@ def observed(
     parent: str | None = None,
     logs: Sequence[LogRecord] = (),
     **fields: Any,
-) -> Reading:
+) -> Fields:
     """Return what is read of one span, of TRACE_ID and SPAN_ID."""
     span = Span(TRACE_ID, SPAN_ID, parent, name, "INTERNAL", 1, 2, attributes=attributes, **fields)
-    (reading,) = readings([span], {(TRACE_ID, SPAN_ID): logs})
-    return reading
+    (observation,) = observe([span], {(TRACE_ID, SPAN_ID): logs})
+    return Fields(observation)
 
 
 def import_files(store: Store, paths: Iterable[Path]) -> None:

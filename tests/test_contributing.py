@@ -15,6 +15,14 @@ from made_once import copy_of_sample
 from paths import ROOT
 
 FOLDERS = ("src", "tracer", "converters", "evaluator")
+DIALECTS = {
+    name: next(
+        block
+        for block in re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+        if "DIALECT = Dialect(" in block
+    )
+    for name, page in (("nimbus", "CONTRIBUTING.md"), ("acme", "docs/dialects.md"))
+}
 CHANGES = re.findall(r"^```diff\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)
 
 
@@ -41,8 +49,11 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source")
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, copy / folder, symlinks=True)  # with what is compiled
+    shutil.copy(ROOT / "pyproject.toml", copy)
     for change in CHANGES:
         apply(change, copy)
+    for name, source in DIALECTS.items():
+        (copy / "converters" / "spans" / "dialects" / f"{name}.py").write_text(source)
     return copy
 
 
@@ -75,3 +86,29 @@ def test_what_contributing_adds_works(changed: Path, tmp_path: Path) -> None:
     gated = ("--metric", "turns_taken<=1", "--service", "another", "--format", "json")
     graded = ran(changed, tmp_path, *spangrade, "grade", *db, *gated)
     assert json.loads(graded.stdout)["grades"] == []
+
+
+def test_what_the_pages_add_is_in_the_style_of_the_rest(changed: Path) -> None:
+    files = {name for change in CHANGES for name, _ in files_of(change)}
+    files |= {f"converters/spans/dialects/{name}.py" for name in DIALECTS}
+    for command in (("check", "-q"), ("format", "-q", "--check")):
+        done = ran(changed, changed, "-m", "ruff", *command, *sorted(files))
+        assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+def test_a_dialect_of_20_lines_is_whole(changed: Path, tmp_path: Path) -> None:
+    assert max(len(source.splitlines()) for source in DIALECTS.values()) <= 25
+    program = (
+        "from spangrade.converters.spans.dialects import acme, nimbus\n"
+        "from spangrade.converters.spans.dialects.genai import reader\n"
+        "from spangrade.tracer.span import Span\n"
+        "def show(module, **attributes):\n"
+        "    span = Span('t', '1', None, 'find', '', 1, 2, attributes=attributes, scope_name='acme')\n"
+        "    assert module.DIALECT.claims(span)\n"
+        "    call = reader(module.DIALECT)(span, ())\n"
+        "    print(type(call).__name__, call.name, call.arguments, call.result)\n"
+        "show(nimbus, **{'nimbus.type': 'job', 'nimbus.in': '{\"q\": 1}', 'nimbus.out': '[2]'})\n"
+        "show(acme, **{'acme.step': 'use', 'acme.tool': 'look', 'acme.result': '5'})\n"
+    )
+    done = ran(changed, tmp_path, "-c", program)
+    assert done.stdout.splitlines() == ['ToolUse find {"q":1} [2]', "ToolUse look None 5"], done.stderr

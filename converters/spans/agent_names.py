@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, ToolUse
 from spangrade.converters.spans.values import json_object, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -57,24 +57,25 @@ _RANDOM = re.compile(r"[0-9a-f-]{16,}|.*\d{6,}.*")
 _LONGEST = 80  # characters
 
 
-def with_agent(reading: Reading, span: Span) -> Reading:
-    """Return a reading with what its span tells of the agent, besides what the dialect read."""
+def with_agent(observation: Observation, span: Span) -> Observation:
+    """Return an observation with what its span tells of the agent, besides what the dialect read."""
     attributes = span.attributes
-    declared = _declared(attributes)
-    if reading.kind in {"llm", "tool"}:
-        return reading._replace(agent=declared) if declared and declared != reading.agent else reading
-    if reading.kind not in {"agent", "workflow"}:
-        return reading
-    if reading.kind == "agent" and _MIDDLEWARE.search(reading.name or ""):
-        return reading._replace(kind="workflow", name=None, agent=None)
-    if reading.name is None and _says_agent(reading, attributes):
-        return reading._replace(candidate=name_in(span.name))
-    if reading.kind == "agent" and _is_plumbing(reading, attributes):
-        return reading._replace(is_node=True)
-    if reading.kind == "agent" and (span.scope_name or "").startswith(_OF_NODES):
-        explicit = declared == reading.name or any(name in attributes for name in _EXPLICIT)
-        return reading if explicit else reading._replace(is_node=True)
-    return reading
+    if isinstance(observation, ModelCall | ToolUse):
+        declared = _declared(attributes)
+        return observation._replace(agent=declared) if declared else observation
+    if not isinstance(observation, RunSpan):
+        return observation
+    if observation.is_agent and _MIDDLEWARE.search(observation.name or ""):
+        return observation._replace(is_agent=False, name=None, agent=None)
+    if observation.name is None and _says_agent(observation, attributes):
+        return observation._replace(candidate=name_in(span.name))
+    if not observation.is_agent:
+        return observation
+    is_node = _is_plumbing(observation, attributes)
+    if not is_node and (span.scope_name or "").startswith(_OF_NODES):
+        explicit = _declared(attributes) == observation.name or any(name in attributes for name in _EXPLICIT)
+        is_node = not explicit
+    return observation._replace(traits=observation.traits | {"is_node"}) if is_node else observation
 
 
 def name_in(span_name: str) -> str | None:
@@ -87,15 +88,15 @@ def name_in(span_name: str) -> str | None:
     return name
 
 
-def _is_plumbing(reading: Reading, attributes: Mapping[str, Any]) -> bool:
+def _is_plumbing(run: RunSpan, attributes: Mapping[str, Any]) -> bool:
     """Return whether a run has the name of a workflow, and no operation of agents."""
     if attributes.get(semconv.OPERATION_NAME) == semconv.INVOKE_AGENT:
         return False
-    return _WORKFLOWS.fullmatch(reading.name or "") is not None
+    return _WORKFLOWS.fullmatch(run.name or "") is not None
 
 
-def _says_agent(reading: Reading, attributes: Mapping[str, Any]) -> bool:
-    return reading.kind == "agent" or attributes.get("openinference.span.kind") == "AGENT"
+def _says_agent(run: RunSpan, attributes: Mapping[str, Any]) -> bool:
+    return run.is_agent or attributes.get("openinference.span.kind") == "AGENT"
 
 
 def _declared(attributes: Mapping[str, Any]) -> str | None:

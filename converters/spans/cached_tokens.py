@@ -75,9 +75,9 @@ def of_span(scope: str | None, attributes: Mapping[str, Any], *names: str | None
 def placed(
     scope: str | None, attributes: Mapping[str, Any], counts: Mapping[str, Any], *names: str | None
 ) -> dict[str, Any]:
-    """Return what changes of a model call's reading: the input with the tokens that were counted beside it.
+    """Return what changes of a model call: the input with the tokens that were counted beside it.
 
-    See `of_span`; `counts` are the call's, by the field of a reading.
+    See `of_span`; `counts` are the call's, by the field of an observation.
     """
     place, inputs = of_span(scope, attributes, *names), counts.get("input_tokens")
     if place is None:

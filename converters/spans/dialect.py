@@ -1,17 +1,28 @@
-"""A dialect: how the spans of one family of instrumentations are found and read, as a value."""
+"""A dialect: how the spans of one family of instrumentations are found and read, as a value.
+
+It is its difference from the conventions: what its spans call otherwise, how their kind is told, and what is
+left to be changed in the observation of a kind. `genai.reader` makes what reads a span of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import Kind, Observation
 from spangrade.tracer.span import LogRecord, Span
 
-Read = Callable[[Span, Sequence[LogRecord]], Reading]
-_NO_SCOPES: Mapping[str, Advice] = MappingProxyType({})
+Attributes: TypeAlias = Mapping[str, Any]
+Read: TypeAlias = Callable[[Span, Sequence[LogRecord]], Observation]
+KindOf: TypeAlias = Callable[[Span, Attributes], Kind | None]
+# Returns attributes under the conventions' names, given a span, its attributes and its kind.
+Values: TypeAlias = Callable[[Span, Attributes, Kind | None], Attributes]
+# Changes an observation of one kind, given its span and its attributes.
+Fix: TypeAlias = Callable[[Any, Span, Attributes], Observation]
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Signs(NamedTuple):
@@ -39,8 +50,15 @@ class Signs(NamedTuple):
 class Dialect(NamedTuple):
     """How the spans of one family of instrumentations are found and read, and what they can record more.
 
-    - `read` returns what a span records, given the log records of the same trace id and span id.
+    - `read`, where its tables are not enough, returns what a span records, given the log records of its ids.
     - `signs` are what its spans have, None for any span; `only_if` is a further condition.
+    - `names` are the conventions' names for attributes that its spans have under others; an attribute of the
+      conventions' own name comes first.
+    - `kind` tells a span's kind; None, or where it returns None, for that of the conventions.
+    - `values` are attributes under the conventions' names that take more than another name.
+    - `fixes` change the observation of a kind, or, under None and before those, that of any.
+    - `alone` tells whether only what `names` and `values` give is read, and nothing else by the conventions:
+      `kind` then tells the kind of every span.
     - `before` are the dialects that it comes before, where both could read a span: it knows more of it.
     - `repeats_calls`: whether spans that are model calls by the conventions repeat others, and are none.
     - `advice` are the stack's settings that record more; `advice_by_scope` are those of instrumentations
@@ -48,16 +66,49 @@ class Dialect(NamedTuple):
     """
 
     name: str
-    read: Read
+    read: Read | None = None
     signs: Signs | None = None
     only_if: Callable[[Span], bool] | None = None
+    names: Mapping[str, str] = _NONE
+    kind: KindOf | None = None
+    values: Values | None = None
+    fixes: Mapping[Kind | None, Fix] = _NONE
+    alone: bool = False
     before: tuple[str, ...] = ()
     repeats_calls: bool = False
     advice: Advice | None = None
-    advice_by_scope: Mapping[str, Advice] = _NO_SCOPES
+    advice_by_scope: Mapping[str, Advice] = _NONE
 
     def claims(self, span: Span) -> bool:
         """Return whether this dialect reads a span."""
         return (self.signs is None or self.signs.are_on(span)) and (
             self.only_if is None or self.only_if(span)
         )
+
+
+def kind_by(attribute: str, kinds: Mapping[str | None, Kind], default: Kind | None = None) -> KindOf:
+    """Return what tells a span's kind by the word in an attribute; `default` is for every other word."""
+
+    def kind(span: Span, attributes: Attributes) -> Kind | None:  # noqa: ARG001
+        word = attributes.get(attribute)
+        return kinds.get(word, default) if isinstance(word, str | None) else default
+
+    return kind
+
+
+def renaming(names: Mapping[str, str]) -> Callable[[Attributes], dict[str, Any]]:
+    """Return what gives attributes under the conventions' names, if the conventions' own are not there."""
+    known = frozenset(names)
+
+    @lru_cache(maxsize=1024)
+    def pairs(present: frozenset[str]) -> tuple[tuple[str, str], ...]:
+        return tuple((own, name) for own, name in names.items() if own in present)
+
+    def renamed(attributes: Attributes) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        for own, name in pairs(known.intersection(attributes)):
+            if name not in attributes and name not in given:
+                given[name] = attributes[own]
+        return given
+
+    return renamed

@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult, ToolUse, changed
 from spangrade.converters.spans.values import count, json_text, literal, objects, text
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
@@ -40,8 +39,8 @@ class _Message(NamedTuple):
     fields: Mapping[str, Any]
 
 
-def tool_output(observation: Reading, value: Any) -> dict[str, Any]:
-    """Return the fields of a tool's observation that its recorded output changes.
+def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
+    """Return a tool's call with what its recorded output tells of it.
 
     These are the message's content as the result, its call id, the tool's name, a failure by its status, the
     state that a command writes, and the node to which a command hands over.
@@ -49,7 +48,7 @@ def tool_output(observation: Reading, value: Any) -> dict[str, Any]:
     if isinstance(value, dict) and value.keys() == {"output"} and _is_wrapped(value["output"]):
         value = value["output"]
     if isinstance(value, str) and _REPR.match(value):  # Python's repr of a message
-        return _tool_output_of_repr(observation, value)
+        return _with_output_of_repr(tool, value)
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     changes: dict[str, Any] = {}
@@ -58,16 +57,15 @@ def tool_output(observation: Reading, value: Any) -> dict[str, Any]:
         update = value["update"]
         message = next((m for m in reversed(_messages(update)) if m.role == "tool"), None)
         if isinstance(update, dict):
-            changes["state"] = state_writes(update, observation.end_ns)
+            changes["state"] = state_writes(update, tool.span.end_ns)
         if value.get("graph") == _PARENT and text(value["goto"]):
             changes["handoff_to"] = value["goto"]
     if message is not None and message.role == "tool":
         changes["result"] = _result(message.content)
-        changes["call_id"] = observation.call_id or text(message.fields.get("tool_call_id"))
-        changes["failed"] = observation.failed or message.fields.get("status") == "error"
-        if observation.name is None and text(message.fields.get("name")):
-            changes["name"] = message.fields["name"]
-    return changes
+        changes["call_id"] = tool.call_id or text(message.fields.get("tool_call_id"))
+        changes["failed"] = tool.failure is not None or message.fields.get("status") == "error"
+        changes["name"] = tool.name or text(message.fields.get("name"))
+    return changed(tool, **changes) if changes else tool
 
 
 def _result(content: Any) -> str | None:
@@ -91,15 +89,16 @@ def _is_wrapped(value: Any) -> bool:
     return isinstance(value, str) or _message(value) is not None
 
 
-def _tool_output_of_repr(observation: Reading, source: str) -> dict[str, Any]:
+def _with_output_of_repr(tool: ToolUse, source: str) -> ToolUse:
     content = _CONTENT.search(source)
     rest = source[content.end() :] if content else ""
     ids = _CALL_ID.findall(rest)
-    return {
-        "result": json_text(literal(content[1])) if content else None,
-        "call_id": observation.call_id or (ids[0] if len(ids) == 1 else None),
-        "failed": observation.failed or " status='error'" in rest,
-    }
+    return changed(
+        tool,
+        result=json_text(literal(content[1])) if content else None,
+        call_id=tool.call_id or (ids[0] if len(ids) == 1 else None),
+        failed=tool.failure is not None or " status='error'" in rest,
+    )
 
 
 def model_output(value: Any) -> dict[str, Any]:
@@ -219,9 +218,9 @@ def agent_name(run: str, metadata: Mapping[str, Any], *, is_agent: bool) -> str 
     return run if is_agent and is_node and run not in _NOT_AGENTS and not run.endswith("Parser") else None
 
 
-def without_control_flow(span: Span, observation: Reading) -> Reading:
+def without_control_flow(observation: Observation, span: Span, _: Mapping[str, Any]) -> Observation:
     """Return an observation without its failure if LangGraph raised that to hand over or to wait."""
-    if not observation.failed:
+    if observation.failure is None:
         return observation
     raised = [
         e["attributes"].get("exception.type") or _first_line(e["attributes"].get("exception.message"))
@@ -230,7 +229,7 @@ def without_control_flow(span: Span, observation: Reading) -> Reading:
     ]
     names = raised or [span.attributes.get("error.type") or _first_line(span.status_message)]
     if all(isinstance(name, str) and _CONTROL_FLOW.match(name) for name in names):
-        return observation._replace(failed=False, error=None)
+        return observation._replace(failure=None)
     return observation
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from spangrade.converters.spans.messages import is_injected
 from spangrade.converters.spans.observation import (
     MessageCall,
+    MessageExchange,
     ModelCall,
     Observation,
     RunSpan,
@@ -22,7 +23,6 @@ from spangrade.converters.spans.observation import (
     ToolUse,
     TurnSpan,
 )
-from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord
@@ -33,18 +33,25 @@ _ARGUMENTS = (semconv.TOOL_CALL_ARGUMENTS, "arguments", "tool_input", "function_
 _RESULTS = (semconv.TOOL_CALL_RESULT, "output", "result", "tool_response", "tool_output")
 _PROMPTS = ("prompt", "message", "content", "text")
 _OF_USER = ("user_prompt", "user_message")
-_WITH_CALLS = frozenset({"llm", "agent", "workflow", "turn"})
 _YES, _NO = (True, "true"), (False, "false")
 
 
-def with_logs(reading: Reading, logs: Sequence[LogRecord]) -> Reading:
-    """Return a reading completed by the log records beside its span."""
+def with_logs(observation: Observation, logs: Sequence[LogRecord]) -> Observation:
+    """Return an observation completed by the log records beside its span."""
     for log, name, fields in _told_by(logs):
-        if call_id := first_text(map(fields.get, CALL_IDS)):
-            reading = _with_call(reading, call_id, fields)
-        elif reading.kind in _WITH_CALLS and reading.user_input is None:
-            reading = reading._replace(user_input=_said(log, name, fields))
-    return reading
+        call_id = first_text(map(fields.get, CALL_IDS))
+        if isinstance(observation, ToolUse):
+            if call_id and observation.call_id in (None, call_id):
+                known = observation.name or first_text(map(fields.get, _TOOL_NAMES))
+                observation = _completed(observation._replace(name=known, call_id=call_id), fields)
+        elif isinstance(observation, RunSpan | TurnSpan | ModelCall):
+            exchange = observation.exchange
+            if call_id:
+                exchange = _with_call(exchange, call_id, fields)
+            elif exchange.user_input is None:
+                exchange = exchange._replace(user_input=_said(log, name, fields))
+            observation = observation._replace(exchange=exchange)
+    return observation
 
 
 def with_logs_of_trace(observations: Sequence[Observation], logs: Sequence[LogRecord]) -> list[Observation]:
@@ -92,13 +99,13 @@ def _said(log: LogRecord, name: str, fields: Mapping[str, Any]) -> str | None:
 
 
 def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
+    """Return a tool's call with what a record of it adds."""
     arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
-    failure = SpanFailure(text(fields.get("error"))) if _is_failed(fields) else None
-    return tool._replace(
-        arguments=tool.arguments or arguments,
-        result=tool.result or result,
-        failure=tool.failure or failure,
-    )
+    failure = tool.failure
+    if _is_failed(fields):
+        failure = failure or SpanFailure()
+        failure = failure._replace(error=failure.error or text(fields.get("error")))
+    return tool._replace(arguments=tool.arguments or arguments, result=tool.result or result, failure=failure)
 
 
 def _is_failed(fields: Mapping[str, Any]) -> bool | None:
@@ -106,27 +113,17 @@ def _is_failed(fields: Mapping[str, Any]) -> bool | None:
     return False if success in _YES else True if success in _NO else None
 
 
-def _with_call(reading: Reading, call_id: str, fields: Mapping[str, Any]) -> Reading:
+def _with_call(exchange: MessageExchange, call_id: str, fields: Mapping[str, Any]) -> MessageExchange:
+    """Return an exchange with the call, and the result, of a record."""
     name = first_text(map(fields.get, _TOOL_NAMES))
     arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
     failed = _is_failed(fields)
-    if reading.kind == "tool" and reading.call_id in (None, call_id):
-        return reading._replace(
-            call_id=call_id,
-            name=reading.name or name,
-            arguments=reading.arguments or arguments,
-            result=reading.result or result,
-            failed=reading.failed or failed is True,
-            error=reading.error or (text(fields.get("error")) if failed else None),
-        )
-    if reading.kind not in _WITH_CALLS:
-        return reading
-    calls, results = reading.tool_calls, reading.tool_results
+    calls, results = exchange.tool_calls, exchange.tool_results
     if arguments is not None and not _has(calls, call_id):
         calls = (*calls, MessageCall(name, call_id, arguments))
     if (result is not None or failed is not None) and not _has(results, call_id):
         results = (*results, ToolResult(name, call_id, result, failed))
-    return reading._replace(tool_calls=calls, tool_results=results)
+    return exchange._replace(tool_calls=calls, tool_results=results)
 
 
 def _first(fields: Mapping[str, Any], names: Iterable[str]) -> Any:

@@ -1,14 +1,15 @@
 """What one span records about an agent, in one vocabulary for all instrumentations: a type for each kind.
 
 Each has the reference of its span, what the span says of the session, and the few fields of its kind. None
-means *unknown* in every field; JSON is canonical text. A dialect fills a `Reading`, of which `observation_of`
-makes one.
+means *unknown* in every field; JSON is canonical text. A dialect fills one directly, most by the conventions'
+reader (`dialects/genai.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from spangrade.converters.spans.evaluations import Evaluation
 
@@ -312,17 +313,23 @@ Work: TypeAlias = RunSpan | TurnSpan | ModelCall | ToolUse | Handoff
 Observation: TypeAlias = Work | Structure
 Exchanging: TypeAlias = RunSpan | TurnSpan | ModelCall  # what has messages and tokens
 
-_KINDS: Mapping[type[Observation], Kind] = {
-    TurnSpan: "turn",
-    ModelCall: "llm",
-    ToolUse: "tool",
-    Handoff: "handoff",
-    Structure: "other",
+TYPES: Mapping[Kind, type[Observation]] = {
+    "turn": TurnSpan,
+    "workflow": RunSpan,
+    "agent": RunSpan,
+    "tool": ToolUse,
+    "handoff": Handoff,
+    "llm": ModelCall,
+    "other": Structure,
 }
+_KINDS = {type_: kind for kind, type_ in TYPES.items()}
+_GROUPS = (SpanRef, SessionContext, Notes, MessageExchange, TokenCounts)
+_GROUP_OF = {name: group for group in _GROUPS[1:] for name in group._fields}
+_Of = TypeVar("_Of", bound=Observation)
 
 
 def kind_of(observation: Observation) -> Kind:
-    """Return the word for an observation's kind that readings and `spangrade show --why` use."""
+    """Return the word for an observation's kind that dialects and `spangrade show --why` use."""
     if isinstance(observation, RunSpan):
         return "agent" if observation.is_agent else "workflow"
     return _KINDS[type(observation)]
@@ -331,6 +338,62 @@ def kind_of(observation: Observation) -> Kind:
 def structure_of(observation: Observation) -> Structure:
     """Return what is left of an observation that does not count: all but the fields of its kind."""
     return Structure(*observation[:6])
+
+
+def as_kind(observation: Observation, kind: Kind) -> Observation:
+    """Return an observation as one of another kind, with the fields that both have."""
+    type_ = TYPES[kind]
+    if type(observation) is not type_:
+        values: dict[str, Any] = dict(zip(observation._fields, observation, strict=True))
+        observation = type_(**{name: value for name, value in values.items() if name in type_._fields})
+    if isinstance(observation, RunSpan) and observation.is_agent != (kind == "agent"):
+        return observation._replace(is_agent=kind == "agent")
+    return observation
+
+
+def changed(observation: _Of, /, **fields: Any) -> _Of:
+    """Return an observation with other values of fields, by the names that `fields_of` yields.
+
+    Raises TypeError for a field that it does not have.
+    """
+    own: dict[str, Any] = {}
+    grouped: dict[type[Any], dict[str, Any]] = {}
+    for name, value in fields.items():
+        if name in _GROUP_OF:
+            grouped.setdefault(_GROUP_OF[name], {})[name] = value
+        elif name in TRAITS:
+            traits = own.get("traits", observation.traits)
+            own["traits"] = traits | {name} if value else traits - {name}
+        elif name not in {"failed", "error"}:
+            own[name] = value
+    failure = observation.failure
+    if fields.get("failed", failure is not None):
+        own["failure"] = (failure or SpanFailure())._replace(
+            error=fields.get("error", failure and failure.error)
+        )
+    elif failure is not None:
+        own["failure"] = None
+    groups: Any = zip(observation._fields, observation, strict=True)
+    for name, group in groups:
+        if of_group := grouped.pop(type(group), None):
+            own[name] = group._replace(**of_group)
+            if name == "session":
+                own[name] = shared_context(*own[name])
+    if grouped:
+        raise TypeError(f"a {type(observation).__name__} has no {', '.join(*grouped.values())}")
+    replaced: Any = observation._replace(**own)
+    return replaced  # type: ignore[no-any-return]
+
+
+def named_run(run: RunSpan, name: str | None) -> RunSpan:
+    """Return a run as that of the agent of a name; without one it is a workflow."""
+    return run._replace(name=name, agent=name, is_agent=name is not None)
+
+
+@lru_cache(maxsize=4096)
+def shared_context(*values: Any) -> SessionContext:
+    """Return the facts of a session, one and the same value for the spans that say the same."""
+    return SessionContext(*values)
 
 
 def fields_of(observation: Observation) -> Iterator[tuple[str, object]]:

@@ -10,6 +10,15 @@ from typing import Any
 
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.values import count, json_object, objects, parse_json, text
+from spangrade.tracer import semconv
+
+
+def exchange(inputs: Any, outputs: Any) -> dict[str, Any]:
+    """Return the messages of a request and of its response under the conventions' names; None for none."""
+    return {
+        semconv.INPUT_MESSAGES: request_messages(inputs) or None,
+        semconv.OUTPUT_MESSAGES: response_messages(outputs) or None,
+    }
 
 
 def request_messages(value: Any, depth: int = 2) -> list[dict[str, Any]]:

@@ -11,14 +11,25 @@ from typing import Any, NamedTuple
 from spangrade.converters.spans.agent_names import with_agent
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
 from spangrade.converters.spans.checked import checked
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import Dialect, Read, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.histories import forget_histories
 from spangrade.converters.spans.logs import with_logs
-from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.reading import Reading, observation_of
-from spangrade.converters.spans.session_attributes import with_session_attributes
+from spangrade.converters.spans.observation import (
+    ModelCall,
+    Notes,
+    Observation,
+    RunSpan,
+    SessionContext,
+    SpanRef,
+    Structure,
+    ToolUse,
+    TurnSpan,
+    changed,
+    kind_of,
+)
+from spangrade.converters.spans.session_attributes import session_of
 from spangrade.converters.spans.session_candidates import session_candidates
 from spangrade.converters.spans.structure import (
     completed_by_structure,
@@ -37,9 +48,8 @@ from spangrade.tracer.span import LogRecord, Span
 GROUP = "spangrade.dialects"
 FALLBACK = "genai"
 _OURS = "spangrade."  # the package of our own
-_NO_CALLS = frozenset({"other", "workflow"})
 _OF_CALLS = frozenset({semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.INPUT_TOKENS})
-_COUNTS_TOKENS = frozenset({"llm", "agent", "workflow", "turn"})
+_NOTED = {semconv.UNFINISHED: "unfinished", semconv.DRIVEN: "driven"}
 _OF_BUSES = frozenset({"messaging.system", "messaging.operation", "messaging.destination"})
 _TOKENS = "token"  # in the name of an attribute that counts tokens
 _MOST_NAMES = 4096
@@ -112,6 +122,7 @@ def _in_order(ours: Mapping[str, Dialect]) -> Iterator[str]:
 
 class _Candidate(NamedTuple):
     dialect: Dialect
+    read: Read
     is_ours: bool
 
 
@@ -123,7 +134,7 @@ class _Candidates:
 
     def __init__(self, tried: Sequence[Dialect]) -> None:
         own = own_names()
-        self._all = [_Candidate(dialect, dialect.name in own) for dialect in tried]
+        self._all = [_Candidate(dialect, genai.reader(dialect), dialect.name in own) for dialect in tried]
         signs = [dialect.signs for dialect in tried if dialect.signs is not None]
         self._attributes = frozenset[str]().union(*(each.attributes for each in signs))
         self._name_prefixes = tuple(prefix for each in signs for prefix in each.name_prefixes)
@@ -153,84 +164,83 @@ def observe(
     logs: Mapping[tuple[str, str], Sequence[LogRecord]],
     vendors: Sequence[Vendor] = (),
 ) -> list[Observation]:
-    """Return what spans record, each with the logs recorded under its (trace id, span id); see `readings`."""
-    return list(map(observation_of, readings(spans, logs, vendors)))
+    """Return what spans record, each with the logs recorded under its (trace id, span id).
 
-
-def readings(
-    spans: Iterable[Span],
-    logs: Mapping[tuple[str, str], Sequence[LogRecord]],
-    vendors: Sequence[Vendor] = (),
-) -> Iterator[Reading]:
-    """Yield what the dialects read of spans, each with the logs recorded under its (trace id, span id).
-
-    The dialects of `vendors` come before the installed ones. A span that a dialect fails to read is of kind
-    "other", and `unreadable` gives the reason.
+    The dialects of `vendors` come before the installed ones. A span that a dialect fails to read is a
+    `Structure`, and `unreadable` gives the reason.
     """
     candidates = _Candidates([*map(dialect_of_vendor, vendors), *dialects().values()])
-    for span in spans:
-        if span.scope_name == semconv.SCOPE_OF_USER:
-            yield with_session_attributes(_of_simulated_user(span), span)
-            continue
-        name = FALLBACK
-        own_logs = logs.get((span.trace_id, span.span_id), ())
-        try:
-            for dialect, is_ours in candidates.of(span):
-                name = dialect.name
-                if dialect.only_if is None or dialect.only_if(span):
-                    reading = dialect.read(span, own_logs)
-                    if not is_ours:
-                        reading = checked(reading, span)
-                    if name == FALLBACK:
-                        reading = _by_structure(reading, span)
-                    elif reading.kind in _NO_CALLS and is_ours and not dialect.repeats_calls:
-                        reading = _not_lowered(reading, span)
-                    break
-            reading = _completed(reading, span, own_logs)
-            if reading.kind in _COUNTS_TOKENS and (wrong := _negative_count(span.attributes)):
-                reading = reading._replace(unreadable=(name, wrong))
-            reading = with_session_attributes(reading, span)
-            if semconv.FAULT in span.attributes:
-                reading = reading._replace(fault=text(span.attributes[semconv.FAULT]))
-            if semconv.UNFINISHED in span.attributes:
-                reading = reading._replace(unfinished=text(span.attributes[semconv.UNFINISHED]))
-            if semconv.DRIVEN in span.attributes:
-                reading = reading._replace(driven=text(span.attributes[semconv.DRIVEN]))
-            if reading.conversation_id is None and (
-                candidates_of := session_candidates(span.attributes, reading.kind, span.resource)
-            ):
-                reading = reading._replace(session_candidates=candidates_of)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
-            reading = _unreadable(span, name, error)
-        if (evaluations := evaluations_of(span)) and reading.unreadable is None:
-            # A span that records a score and no step is understood.
-            reading = reading._replace(evaluations=evaluations, not_understood=None)
-        yield _with_sampling(reading, span.trace_state) if span.trace_state else reading
+    observed = [_observed(span, logs.get((span.trace_id, span.span_id), ()), candidates) for span in spans]
     forget_histories()
+    return observed
 
 
-def _completed(reading: Reading, span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Return a reading with what holds for the spans of all dialects."""
-    if reading.kind != "other":
-        reading = with_agent(reading, span)
-        if reading.kind == "llm" and not _OF_BUSES.isdisjoint(span.attributes):
-            reading = reading._replace(of_bus=True)
-    return with_logs(reading, logs) if logs else reading
+def _observed(span: Span, logs: Sequence[LogRecord], candidates: _Candidates) -> Observation:
+    if span.scope_name == semconv.SCOPE_OF_USER:
+        return _of_simulated_user(span)
+    name = FALLBACK
+    observation: Observation
+    try:
+        for candidate in candidates.of(span):
+            name = candidate.dialect.name
+            if candidate.dialect.only_if is None or candidate.dialect.only_if(span):
+                break
+        observation = candidate.read(span, logs)
+        if not candidate.is_ours:
+            observation = checked(observation, span)
+        if name == FALLBACK:
+            observation = _by_structure(observation, span)
+        elif candidate.is_ours and not candidate.dialect.repeats_calls and _holds_no_call(observation):
+            observation = _not_lowered(observation, span)
+        observation = _completed(observation, span, logs, name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
+        observation = _unreadable(span, name, error)
+    if (evaluations := evaluations_of(span)) and observation.notes.unreadable is None:
+        # A span that records a score and no step is understood.
+        observation = changed(observation, evaluations=evaluations, not_understood=None)
+    return _with_sampling(observation, span.trace_state) if span.trace_state else observation
 
 
-def _of_simulated_user(span: Span) -> Reading:
-    """Return what a simulated user's own span records: nothing of the agent."""
-    return Reading(
-        "other",
-        span.trace_id,
-        span.span_id,
-        span.parent_span_id,
-        span.start_ns,
-        span.end_ns,
-        conversation_id=text(span.attributes.get(semconv.CONVERSATION_ID)),
-        question_id=text(span.attributes.get(semconv.QUESTION_ID)),
-        simulated_message=text(span.attributes.get(semconv.SIMULATED_MESSAGE)) or "",
+def _holds_no_call(observation: Observation) -> bool:
+    return isinstance(observation, Structure) or (
+        isinstance(observation, RunSpan) and not observation.is_agent
     )
+
+
+def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], dialect: str) -> Observation:
+    """Return an observation with what holds for the spans of all dialects."""
+    attributes = span.attributes
+    observation = with_agent(observation, span)
+    if isinstance(observation, ModelCall) and not _OF_BUSES.isdisjoint(attributes):
+        observation = observation._replace(traits=observation.traits | {"of_bus"})
+    if logs:
+        observation = with_logs(observation, logs)
+    session = session_of(observation, span)
+    if session.conversation_id is None and (
+        candidates := session_candidates(attributes, kind_of(observation), span.resource)
+    ):
+        session = session._replace(session_candidates=candidates)
+    if session is not observation.session:
+        observation = observation._replace(session=session)
+    if isinstance(observation, RunSpan | TurnSpan | ModelCall) and (wrong := _negative_count(attributes)):
+        observation = changed(observation, unreadable=(dialect, wrong))
+    for name, field in _NOTED.items():
+        if name in attributes:
+            observation = changed(observation, **{field: text(attributes[name])})
+    if isinstance(observation, ToolUse) and semconv.FAULT in attributes:
+        observation = observation._replace(fault=text(attributes[semconv.FAULT]))
+    return observation
+
+
+def _of_simulated_user(span: Span) -> Structure:
+    """Return what a simulated user's own span records: nothing of the agent."""
+    attributes = span.attributes
+    context = SessionContext(
+        text(attributes.get(semconv.CONVERSATION_ID)), text(attributes.get(semconv.QUESTION_ID))
+    )
+    message = text(attributes.get(semconv.SIMULATED_MESSAGE)) or ""
+    simulated = Structure(SpanRef(*span[:3], *span[5:7]), context, Notes(simulated_message=message))
+    return simulated._replace(session=session_of(simulated, span))
 
 
 def _negative_count(attributes: Mapping[str, Any]) -> str | None:
@@ -245,72 +255,67 @@ def _negative_count(attributes: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _not_lowered(reading: Reading, span: Span) -> Reading:
+def _not_lowered(observation: Observation, span: Span) -> Observation:
     """Return a span that is a model call by the conventions as one, whatever a dialect made of it."""
-    attributes = span.attributes
+    attributes, session = span.attributes, observation.session
     if semconv.OPERATION_NAME not in attributes:
-        return _by_content(reading, span) if reading.kind == "other" else reading
+        return _by_content(observation, span) if isinstance(observation, Structure) else observation
     if _OF_CALLS.isdisjoint(attributes):
-        return reading
+        return observation
     call = genai.read_attributes(span, attributes)
-    if call.kind != "llm" or (call.by_content and reading.kind != "other"):
-        return reading
-    return call._replace(
-        conversation_id=call.conversation_id or reading.conversation_id,
-        user_id=call.user_id or reading.user_id,
+    if not isinstance(call, ModelCall):
+        return observation
+    if "by_content" in call.traits and not isinstance(observation, Structure):
+        return observation
+    return changed(
+        call,
+        conversation_id=call.session.conversation_id or session.conversation_id,
+        user_id=call.session.user_id or session.user_id,
     )
 
 
-def _by_content(reading: Reading, span: Span) -> Reading:
+def _by_content(structure: Structure, span: Span) -> Observation:
     """Return what a span records whose kind has a name that its dialect does not know, if it is a call."""
-    is_known = is_other_operation(span.attributes) or reading.sums_up is not None
+    is_known = is_other_operation(span.attributes) or structure.notes.sums_up is not None
     if is_known or not has_kind(span.attributes):
-        return reading
+        return structure
     read = read_by_structure(span, span.attributes)
-    if read is None or read.kind == "other" or not (read.by_shape or read.by_content):
-        return reading
-    return read._replace(
-        conversation_id=read.conversation_id or reading.conversation_id,
-        not_understood=reading.not_understood,
+    if read is None or isinstance(read, Structure) or read.traits.isdisjoint(("by_shape", "by_content")):
+        return structure
+    return changed(
+        read,
+        conversation_id=read.session.conversation_id or structure.session.conversation_id,
+        not_understood=structure.notes.not_understood,
     )
 
 
-def _by_structure(reading: Reading, span: Span) -> Reading:
+def _by_structure(observation: Observation, span: Span) -> Observation:
     """Return what a span records that no dialect understands, by its structure; else marked as such.
 
     One that the conventions understand is completed by what it has under other names.
     """
-    if reading.kind != "other":
-        return reading if span.scope_name == semconv.SCOPE else completed_by_structure(reading, span)
-    if outcome := outcome_of_tool(reading, span):
+    if not isinstance(observation, Structure):
+        return observation if span.scope_name == semconv.SCOPE else completed_by_structure(observation, span)
+    if outcome := outcome_of_tool(observation, span):
         return outcome
     if not is_other_operation(span.attributes):
         read = read_by_structure(span, span.attributes)
-        if read is not None and not read.by_shape:
+        if read is not None and "by_shape" not in read.traits:
             return read
         if looks_like_an_agents(span):
-            return (read or reading)._replace(not_understood=span.scope_name or "")
-        return read or reading
-    return reading
+            return changed(read or observation, not_understood=span.scope_name or "")
+        return read or observation
+    return observation
 
 
-def _with_sampling(reading: Reading, trace_state: str) -> Reading:
+def _with_sampling(observation: Observation, trace_state: str) -> Observation:
     ratio = _SAMPLE_RATIO.search(trace_state)
-    return reading._replace(
-        sampled=_SAMPLED.search(trace_state) is not None, sample_ratio=float(ratio[1]) if ratio else None
-    )
+    sampled = _SAMPLED.search(trace_state) is not None
+    return changed(observation, sampled=sampled, sample_ratio=float(ratio[1]) if ratio else None)
 
 
-def _unreadable(span: Span, dialect: str, error: BaseException) -> Reading:
-    return Reading(
-        "other",
-        span.trace_id,
-        span.span_id,
-        span.parent_span_id,
-        span.start_ns,
-        span.end_ns,
-        unreadable=(dialect, error_line(error)),
-    )
+def _unreadable(span: Span, dialect: str, error: BaseException) -> Structure:
+    return Structure(SpanRef(*span[:3], *span[5:7]), notes=Notes(unreadable=(dialect, error_line(error))))
 
 
 def error_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ import orjson
 
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.messages import text_in
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import RunSpan, ToolUse, changed
 from spangrade.converters.spans.values import json_text, literal, text
 from spangrade.tracer.canonical_json import canonical
 
@@ -99,15 +99,29 @@ def _is_context(name: str, value: Any) -> bool:
     return name in _CONTEXTS and isinstance(value, str) and _CONTEXT_VALUE.match(value) is not None
 
 
-def tool_output(observation: Reading, value: Any) -> dict[str, Any]:
-    """Return the fields of a tool's observation that its output changes, where a framework wraps results."""
+def with_io(run: RunSpan, inputs: Any, outputs: Any, *, topmost: bool = False) -> RunSpan:
+    """Return a run with what its input and its output show of the user's message and of the reply.
+
+    What it has already comes first; a bare text counts only where the run is `topmost`.
+    """
+    return changed(
+        run,
+        user_input=run.exchange.user_input or user_input(inputs, topmost=topmost),
+        response=run.exchange.response or response(outputs, topmost=topmost),
+        run_input=user_input(inputs, topmost=True),
+        run_output=response(outputs, topmost=True),
+    )
+
+
+def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
+    """Return a tool's call with what its output tells of it, where a framework wraps results."""
     if isinstance(value, dict) and value.keys() >= {"tool_name", "raw_output"}:  # LlamaIndex
-        failed = observation.failed or value.get("is_error") is True
-        return {"result": json_text(python_value(value["raw_output"])), "failed": failed}
-    if isinstance(value, dict) and value.keys() >= {"name", "response"} and value["name"] == observation.name:
-        call_id = observation.call_id or text(value.get("id"))  # ADK
-        return {"result": json_text(value["response"]), "call_id": call_id}
-    return langchain_values.tool_output(observation, value)
+        failed = tool.failure is not None or value.get("is_error") is True
+        return changed(tool, result=json_text(python_value(value["raw_output"])), failed=failed)
+    if isinstance(value, dict) and value.keys() >= {"name", "response"} and value["name"] == tool.name:
+        call_id = tool.call_id or text(value.get("id"))  # ADK
+        return tool._replace(result=json_text(value["response"]), call_id=call_id)
+    return langchain_values.with_tool_output(tool, value)
 
 
 def delegated_to(tool: str, arguments: Any) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import Observation, SessionContext, Structure, shared_context
 from spangrade.converters.spans.values import first_text, objects, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -60,31 +60,26 @@ _newest: list[tuple[Mapping[str, Any], tuple[str | None, str | None]]] = [({}, (
 _NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS, *_OF_PROMPTS, semconv.APP_NAME})
 
 
-def with_session_attributes(observation: Reading, span: Span) -> Reading:
-    """Return an observation with what its span records of the session, where the dialect read nothing."""
-    changes: dict[str, Any] = {}
+def session_of(observation: Observation, span: Span) -> SessionContext:
+    """Return what a span records of its session, which its dialect may have read in part."""
+    session, changes = observation.session, dict[str, Any]()
     if semconv.SESSION_ID in span.attributes:
-        observation = observation._replace(**_given(span.attributes))
+        changes = _given(span.attributes)
+        session = session._replace(**changes)
     if not _NAMES.isdisjoint(span.attributes):
-        changes = _of(span.attributes)
-        if observation.user_id:
-            changes.pop("user_id", None)
-        if observation.tags:
-            changes.pop("tags", None)
-        if observation.agent_version:
-            changes.pop("agent_version", None)
+        changes |= _of(span.attributes, session)
     # A web server around the agent has an environment and a name too, and is not the session's.
-    if observation.kind != "other":
+    if not isinstance(observation, Structure):
         environment, service = of_resource(span.resource)
-        if environment is not None and environment != observation.environment:
+        if environment is not None and environment != session.environment:
             changes.setdefault("environment", environment)
-        if not observation.agent_version and "agent_version" not in changes:
+        if not session.agent_version and "agent_version" not in changes:
             version = text(span.resource.get(semconv.SERVICE_VERSION))
             if version is not None:
                 changes["agent_version"] = version
-        if service is not None and service != observation.service_name:
+        if service is not None and service != session.service_name:
             changes["service_name"] = service
-    return observation._replace(**changes) if changes else observation
+    return shared_context(*session._replace(**changes)) if changes else session
 
 
 def of_resource(resource: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -106,12 +101,14 @@ def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _of(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an observation that attributes give."""
+def _of(attributes: Mapping[str, Any], known: SessionContext) -> dict[str, Any]:
+    """Return what attributes tell of a session, besides what is known."""
     found = {
-        "user_id": first_text(map(attributes.get, USERS)),
-        "tags": next((tags for name in TAGS if (tags := _tags(attributes.get(name)))), None),
-        "agent_version": first_text(map(attributes.get, VERSIONS)),
+        "user_id": None if known.user_id else first_text(map(attributes.get, USERS)),
+        "tags": None
+        if known.tags
+        else next((tags for name in TAGS if (tags := _tags(attributes.get(name)))), None),
+        "agent_version": None if known.agent_version else first_text(map(attributes.get, VERSIONS)),
         "environment": first_text(map(attributes.get, ENVIRONMENTS)),
         "app_name": text(attributes.get(semconv.APP_NAME)),
         "prompts": None if _OF_PROMPTS.isdisjoint(attributes) else _prompts(attributes),

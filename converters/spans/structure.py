@@ -22,8 +22,17 @@ from spangrade.converters.spans import (
 )
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import (
+    NO_TOKENS,
+    Kind,
+    MessageExchange,
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    ToolUse,
+    changed,
+)
 from spangrade.converters.spans.values import first_text, json_object, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -152,7 +161,7 @@ def _with_held(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**held, **attributes}
 
 
-def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | None:
+def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Observation | None:
     """Return what a span records by the structure of its attributes; None if that shows no step.
 
     `by_shape` is set for a model call that no attribute calls one: it counts only where a trace has no other
@@ -172,7 +181,7 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Reading | No
     return read(span, attributes, layout, named_by)
 
 
-def outcome_of_tool(reading: Reading, span: Span) -> Reading | None:
+def outcome_of_tool(structure: Structure, span: Span) -> ToolUse | None:
     """Return what a span such as `acme.tool_result` records of the tool that is above it; None for others.
 
     It has no name of its own, and counts only directly below the span of a tool (see `derive.shapes`).
@@ -181,14 +190,12 @@ def outcome_of_tool(reading: Reading, span: Span) -> Reading | None:
         return None
     layout = _layout(tuple(span.attributes))
     result = next((value for _, value in _values(span.attributes, layout.outputs, "")), None)
-    failed = reading.failed or span.attributes.get("success") in (False, "false")
+    failed = structure.failure is not None or span.attributes.get("success") in (False, "false")
     if result is None and not failed:
         return None
-    error = reading.error or text(span.attributes.get("error"))
-    given = json_text(run_io.python_value(result))
-    return reading._replace(
-        kind="tool", name=None, by_content=True, result=given, failed=failed, error=error if failed else None
-    )
+    error = (structure.failure and structure.failure.error) or text(span.attributes.get("error"))
+    tool = ToolUse(*structure, result=json_text(run_io.python_value(result)))
+    return changed(tool, by_content=True, failed=failed, error=error)
 
 
 def has_kind(attributes: Mapping[str, Any]) -> bool:
@@ -196,32 +203,36 @@ def has_kind(attributes: Mapping[str, Any]) -> bool:
     return bool(_layout(tuple(attributes)).kinds)
 
 
-def completed_by_structure(reading: Reading, span: Span) -> Reading:
-    """Return a reading of a known kind with the contents that a span has under names of its own.
+def completed_by_structure(observation: Observation, span: Span) -> Observation:
+    """Return an observation of a known kind with the contents that a span has under names of its own.
 
     Names of the conventions are left out: what they hold is read already, or is not what they are for.
     """
-    is_tool = reading.kind == "tool"
-    if not (is_tool and None in (reading.arguments, reading.result)) and not _is_silent(reading):
-        return reading
+    if isinstance(observation, ToolUse):
+        if None not in (observation.arguments, observation.result):
+            return observation
+    elif (
+        not isinstance(observation, ModelCall | RunSpan)
+        or observation.failure is not None
+        or _is_known(observation.exchange)
+        or (isinstance(observation, RunSpan) and not observation.is_agent)
+    ):
+        return observation
     layout = _layout(tuple(key for key in span.attributes if not key.startswith(_OF_CONVENTIONS)))
-    if is_tool:
-        return _with_contents(reading, span.attributes, layout, "")
+    if isinstance(observation, ToolUse):
+        return _with_contents(observation, span.attributes, layout, "")
     if not (layout.inputs or layout.outputs or layout.flat_inputs or layout.flat_outputs):
-        return reading
-    if reading.kind == "llm":
+        return observation
+    if isinstance(observation, ModelCall):
         inputs, outputs = _exchanged(span.attributes, layout, (*layout.inputs, *layout.outputs, "")[0])
-        exchange = read_exchange(inputs or None, outputs or None)
-        return reading._replace(**exchange._asdict())
-    return reading._replace(**_said(reading, span.attributes, layout, "", is_agent=True))
+        return observation._replace(exchange=read_exchange(inputs or None, outputs or None))
+    return _with_said(observation, span.attributes, layout, "")
 
 
-def _is_silent(reading: Reading) -> bool:
-    """Return whether nothing is read of what a model or an agent was told, and of what it answered."""
-    if reading.kind not in {"llm", "agent"} or reading.failed:
-        return False
-    known = (reading.user_input, reading.response, reading.tool_calls, reading.tool_results)
-    return not any(known) and reading.response is None
+def _is_known(exchange: MessageExchange) -> bool:
+    """Return whether something is read of what a model or an agent was told, or of what it answered."""
+    known = (exchange.user_input, exchange.tool_calls, exchange.tool_results)
+    return any(known) or exchange.response is not None
 
 
 def is_known_not_to_be_a_step(attributes: Mapping[str, Any]) -> bool:
@@ -269,34 +280,32 @@ def _vendor(key: str) -> str:
     return found[0] if found else ""
 
 
-def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
+def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
     inputs, outputs = _exchanged(attributes, layout, named_by)
     tokens = _tokens(attributes, layout)
     model = first_text(_plain(attributes[key]) for key in layout.models)
     by_shape = not named_by
     if by_shape and (model is None or not (tokens or _has_roles(inputs) or _has_roles(outputs))):
         return None
-    own = {
-        semconv.OPERATION_NAME: semconv.CHAT,
-        semconv.INPUT_MESSAGES: inputs or None,
-        semconv.OUTPUT_MESSAGES: outputs or None,
-    }
-    observation = genai.read_attributes(span, {**attributes, **own})
-    read = observation._asdict()
-    missing: dict[str, Any] = {name: number for name, number in tokens.items() if read[name] is None}
-    call = observation._replace(
-        model=observation.model or model,
-        provider=observation.provider or first_text(attributes[key] for key in layout.providers),
+    own = {semconv.INPUT_MESSAGES: inputs or None, semconv.OUTPUT_MESSAGES: outputs or None}
+    call = genai.read_attributes(span, {**attributes, **own}, "llm")
+    if not isinstance(call, ModelCall):
+        return None
+    read = call.tokens._asdict()
+    missing = {name: number for name, number in tokens.items() if read[name] is None}
+    call = changed(
+        call,
+        model=call.model or model,
+        provider=call.provider or first_text(attributes[key] for key in layout.providers),
         by_shape=by_shape,
         **missing,
     )
-    counts = {name: n for name in quantities.FIELDS if (n := getattr(call, name)) is not None}
+    counts = {name: n for name, n in call.tokens._asdict().items() if n is not None}
     if not quantities.are_plausible(counts):
-        unknown: dict[str, Any] = dict.fromkeys(quantities.FIELDS)
-        return call._replace(**unknown, doubtful_tokens=True)
+        return changed(call._replace(tokens=NO_TOKENS), doubtful_tokens=True)
     if not missing.keys().isdisjoint(_CACHED):
         names = (call.provider, call.model)
-        return call._replace(**cached_tokens.placed(span.scope_name, attributes, counts, *names))
+        return changed(call, **cached_tokens.placed(span.scope_name, attributes, counts, *names))
     return call
 
 
@@ -350,15 +359,14 @@ def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
     return any(isinstance(message.get("role"), str) for message in messages)
 
 
-def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
+def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
     named = first_text(attributes[key] for key in layout.tool_names)
     call_id = first_text(attributes[key] for key in layout.call_ids)
-    own = {
-        semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
-        semconv.TOOL_NAME: named or _name_in(span),
-        semconv.TOOL_CALL_ID: call_id,
-    }
-    tool = _with_contents(genai.read_attributes(span, {**attributes, **own}), attributes, layout, named_by)
+    own = {semconv.TOOL_NAME: named or _name_in(span), semconv.TOOL_CALL_ID: call_id}
+    tool = genai.read_attributes(span, {**attributes, **own}, "tool")
+    if not isinstance(tool, ToolUse):
+        return tool
+    tool = _with_contents(tool, attributes, layout, named_by)
     known = tool.arguments is not None or tool.result is not None
     return tool if known or (named and call_id) else None
 
@@ -368,7 +376,7 @@ def _of_tools(keys: Iterable[str]) -> list[str]:
     return [key for key in keys if _OF_MODELS.search(_normalized(key)) is None]
 
 
-def _with_contents(tool: Reading, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading:
+def _with_contents(tool: ToolUse, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> ToolUse:
     """Return a tool's call with its arguments and its result, where they are not read yet."""
     if tool.arguments is None:
         arguments: Any = _single_arguments(attributes)
@@ -380,7 +388,7 @@ def _with_contents(tool: Reading, attributes: Mapping[str, Any], layout: _Layout
     output = next((value for _, value in _values(attributes, _of_tools(layout.outputs), named_by)), None)
     if tool.result is None and output is not None:
         tool = tool._replace(result=json_text(run_io.python_value(output)))
-        tool = tool._replace(**run_io.tool_output(tool, output))
+        tool = run_io.with_tool_output(tool, output)
     return tool
 
 
@@ -395,7 +403,7 @@ def _single_arguments(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return found if len(prefixes) == 1 else {}
 
 
-def _tool_by_content(span: Span, attributes: Mapping[str, Any], layout: _Layout) -> Reading | None:
+def _tool_by_content(span: Span, attributes: Mapping[str, Any], layout: _Layout) -> Observation | None:
     """Return the call of a tool that has a name, and an id or both arguments and a result; None without."""
     called = first_text(attributes[key] for key in layout.call_ids)
     if first_text(attributes[key] for key in layout.tool_names) is None or (
@@ -403,7 +411,7 @@ def _tool_by_content(span: Span, attributes: Mapping[str, Any], layout: _Layout)
     ):
         return None
     tool = _tool(span, attributes, layout, layout.tool_names[0])
-    return None if tool is None else tool._replace(by_content=True)
+    return tool._replace(traits=tool.traits | {"by_content"}) if isinstance(tool, ToolUse) else tool
 
 
 def _place_of_input(key: str) -> int:
@@ -411,43 +419,49 @@ def _place_of_input(key: str) -> int:
     return 0 if _ARGUMENTS.search(key) else 2 if key.endswith("parameters") else 1
 
 
-def _agent(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
+def _agent(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> RunSpan | None:
     name = first_text(attributes[key] for key in layout.agent_names)
-    own = {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: name}
-    return _run(span, attributes, layout, named_by, own)
+    return _run(span, {**attributes, semconv.AGENT_NAME: name}, layout, named_by, "agent")
 
 
-def _workflow(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Reading | None:
-    run = _run(span, attributes, layout, named_by, {semconv.OPERATION_NAME: semconv.INVOKE_WORKFLOW})
-    return None if run is None else run._replace(only_topmost=True)
+def _workflow(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> RunSpan | None:
+    run = _run(span, attributes, layout, named_by, "workflow")
+    return None if run is None else run._replace(traits=run.traits | {"only_topmost"})
 
 
 def _run(
-    span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str, own: Mapping[str, Any]
-) -> Reading | None:
-    """Return a run. A bare text is the user's message or the reply only of a run that is an agent's."""
+    span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str, kind: Kind
+) -> RunSpan | None:
     if not any(_values(attributes, (*layout.inputs, *layout.outputs), named_by)):
         return None
-    run = genai.read_attributes(span, {**attributes, **own})
-    said = _said(run, attributes, layout, named_by, is_agent=run.kind == "agent")
-    return run._replace(**_tokens(attributes, layout), **said, counts_its_calls=True)
+    run = genai.read_attributes(span, attributes, kind)
+    if not isinstance(run, RunSpan):
+        return None
+    run = changed(run, **_tokens(attributes, layout), counts_its_calls=True)
+    return _with_said(run, attributes, layout, named_by)
 
 
-def _said(
-    run: Reading, attributes: Mapping[str, Any], layout: _Layout, named_by: str, *, is_agent: bool
-) -> dict[str, Any]:
-    """Return what a run records of the user's message and of the reply."""
+def _with_said(run: RunSpan, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> RunSpan:
+    """Return a run with what it records of the user's message and of the reply.
+
+    A bare text is the user's message or the reply only of a run that is an agent's.
+    """
     inputs = [value for _, value in _values(attributes, layout.inputs, named_by)]
     outputs = [value for _, value in _values(attributes, layout.outputs, named_by)]
-    return {
-        "user_input": run.user_input or first_text(run_io.user_input(v, topmost=False) for v in inputs),
-        "response": run.response or first_text(run_io.response(v, topmost=False) for v in outputs),
-        "run_input": first_text(run_io.user_input(v, topmost=True) for v in inputs) if is_agent else None,
-        "run_output": first_text(run_io.response(v, topmost=True) for v in outputs) if is_agent else None,
-    }
+    run = changed(
+        run,
+        user_input=run.exchange.user_input or first_text(run_io.user_input(v, topmost=False) for v in inputs),
+        response=run.exchange.response or first_text(run_io.response(v, topmost=False) for v in outputs),
+    )
+    if not run.is_agent:
+        return run
+    return run._replace(
+        run_input=first_text(run_io.user_input(v, topmost=True) for v in inputs),
+        run_output=first_text(run_io.response(v, topmost=True) for v in outputs),
+    )
 
 
-_READERS: Mapping[Kind, Callable[[Span, Mapping[str, Any], _Layout, str], Reading | None]] = {
+_READERS: Mapping[Kind, Callable[[Span, Mapping[str, Any], _Layout, str], Observation | None]] = {
     "llm": _llm,
     "tool": _tool,
     "agent": _agent,

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans import provider_values, run_io
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import Kind, ModelCall, Observation, RunSpan, ToolUse, changed
 from spangrade.converters.spans.structure import kind_in_word
-from spangrade.converters.spans.values import count, json_text, parse_json, text
+from spangrade.converters.spans.values import count, json_text, parse_json
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
-_KINDS: dict[str, tuple[Kind, str]] = {
-    "agent": ("agent", semconv.INVOKE_AGENT),
-    "llm": ("llm", semconv.CHAT),
-    "tool": ("tool", semconv.EXECUTE_TOOL),
-    "workflow": ("workflow", semconv.INVOKE_WORKFLOW),
-}
+_KINDS: Mapping[str, Kind] = {"agent": "agent", "llm": "llm", "tool": "tool", "workflow": "workflow"}
 
 
 class Vendor(NamedTuple):
@@ -53,72 +45,86 @@ class Vendor(NamedTuple):
 
 def dialect_of_vendor(vendor: Vendor) -> Dialect:
     """Return the dialect that reads a vendor's spans."""
-    signs = Signs(scopes=frozenset(vendor.scopes), attributes=frozenset(vendor.attributes))
-    return Dialect(vendor.name, partial(_read, vendor), signs)
+    return Dialect(
+        name=vendor.name,
+        signs=Signs(scopes=frozenset(vendor.scopes), attributes=frozenset(vendor.attributes)),
+        kind=lambda _, attributes: _kind(vendor, attributes),
+        values=partial(_values, vendor),
+        fixes={
+            "llm": partial(_with_tokens, vendor),
+            "tool": _with_arguments,
+            "agent": partial(_run, vendor),
+            "workflow": partial(_run, vendor),
+        },
+    )
 
 
-def _read(vendor: Vendor, span: Span, logs: Sequence[LogRecord]) -> Reading:
-    attributes = with_events(span, logs)
-    kind = _kind(vendor, attributes)
+def _values(vendor: Vendor, span: Span, attributes: Attributes, kind: Kind | None) -> Attributes:
+    """Return what a vendor's attributes hold, under the conventions' names."""
+    session = _given(attributes, semconv.CONVERSATION_ID, vendor.session_id)
     if kind is None:
-        return _with_session(vendor, attributes, genai.read_attributes(span, attributes))
-    named = {
-        semconv.CONVERSATION_ID: vendor.session_id,
-        semconv.AGENT_NAME: vendor.agent_name,
-        semconv.REQUEST_MODEL: vendor.model,
-        semconv.TOOL_NAME: vendor.tool_name,
-        semconv.TOOL_CALL_ID: vendor.call_id,
+        return session
+    own = {
+        **session,
+        **_given(attributes, semconv.AGENT_NAME, vendor.agent_name),
+        **_given(attributes, semconv.REQUEST_MODEL, vendor.model),
+        **_given(attributes, semconv.TOOL_NAME, vendor.tool_name),
+        **_given(attributes, semconv.TOOL_CALL_ID, vendor.call_id),
     }
-    own: dict[str, Any] = {semconv.OPERATION_NAME: _KINDS[kind][1]}
-    own |= {name: attributes[key] for name, key in named.items() if key is not None and key in attributes}
-    given, returned = (parse_json(attributes.get(key or "")) for key in (vendor.input, vendor.output))
     if kind == "llm":
-        own |= _found({semconv.INPUT_MESSAGES: provider_values.request_messages(given)})
-        own |= _found({semconv.OUTPUT_MESSAGES: provider_values.response_messages(returned)})
+        exchange = provider_values.exchange(*_io(vendor, attributes))
+        own |= {name: messages for name, messages in exchange.items() if messages}
     elif kind == "tool":
         own.setdefault(semconv.TOOL_NAME, span.name)
-        own |= _given(attributes, {semconv.TOOL_CALL_ARGUMENTS: (vendor.arguments, vendor.input)})
-        own |= _given(attributes, {semconv.TOOL_CALL_RESULT: (vendor.result, vendor.output)})
+        own |= _given(attributes, semconv.TOOL_CALL_ARGUMENTS, vendor.arguments, vendor.input)
+        own |= _given(attributes, semconv.TOOL_CALL_RESULT, vendor.result, vendor.output)
     elif kind == "agent" and semconv.AGENT_NAME not in attributes:
         own.setdefault(semconv.AGENT_NAME, span.name)
-    observation = genai.read_attributes(span, {**attributes, **own})
-    changes: dict[str, Any] = {}
-    for field, key in (("input_tokens", vendor.input_tokens), ("output_tokens", vendor.output_tokens)):
-        if kind != "tool" and key is not None and (number := count(attributes.get(key))) is not None:
-            changes[field] = number
-    if kind == "tool" and (arguments := run_io.arguments(parse_json(observation.arguments))) is not None:
-        changes["arguments"] = json_text(arguments)
-    if kind in {"agent", "workflow"}:
-        changes["run_input"] = run_io.user_input(given, topmost=True)
-        changes["run_output"] = run_io.response(returned, topmost=True)
-    return observation._replace(**changes)
+    return own
 
 
-def _kind(vendor: Vendor, attributes: Mapping[str, Any]) -> str | None:
+def _given(attributes: Attributes, name: str, *own: str | None) -> dict[str, Any]:
+    """Return the first of a vendor's attributes that a span has, under a name of the conventions."""
+    return next(({name: attributes[key]} for key in own if key is not None and key in attributes), {})
+
+
+def _io(vendor: Vendor, attributes: Attributes) -> tuple[Any, Any]:
+    given, returned = (parse_json(attributes.get(key or "")) for key in (vendor.input, vendor.output))
+    return given, returned
+
+
+def _with_tokens(
+    vendor: Vendor, observation: ModelCall | RunSpan, _: Span, attributes: Attributes
+) -> ModelCall | RunSpan:
+    names = (("input_tokens", vendor.input_tokens), ("output_tokens", vendor.output_tokens))
+    counts = {field: count(attributes.get(key or "")) for field, key in names}
+    return changed(observation, **{field: number for field, number in counts.items() if number is not None})
+
+
+def _with_arguments(call: ToolUse, _: Span, __: Attributes) -> ToolUse:
+    arguments = run_io.arguments(parse_json(call.arguments))
+    return call if arguments is None else call._replace(arguments=json_text(arguments))
+
+
+def _run(vendor: Vendor, run: RunSpan, span: Span, attributes: Attributes) -> Observation:
+    given, returned = _io(vendor, attributes)
+    run = run._replace(
+        run_input=run_io.user_input(given, topmost=True), run_output=run_io.response(returned, topmost=True)
+    )
+    return _with_tokens(vendor, run, span, attributes)
+
+
+def _kind(vendor: Vendor, attributes: Mapping[str, Any]) -> Kind | None:
     """Return the kind that a vendor's attribute gives a span; without it, what the span's other ones show."""
     value = attributes.get(vendor.kind or "")
-    word = dict(vendor.kinds).get(str(value)) if value is not None else None
+    word = _KINDS.get(dict(vendor.kinds).get(str(value), "")) if value is not None else None
     if word is None and value is not None:
         word = kind_in_word(value)
     if word is None and value is None and vendor.kind is None:
-        shows = ((vendor.tool_name, "tool"), (vendor.model, "llm"), (vendor.agent_name, "agent"))
+        shows: tuple[tuple[str | None, Kind], ...] = (
+            (vendor.tool_name, "tool"),
+            (vendor.model, "llm"),
+            (vendor.agent_name, "agent"),
+        )
         word = next((kind for key, kind in shows if key is not None and key in attributes), None)
     return word
-
-
-def _with_session(vendor: Vendor, attributes: Mapping[str, Any], observation: Reading) -> Reading:
-    session_id = text(attributes.get(vendor.session_id or ""))
-    return observation._replace(conversation_id=session_id or observation.conversation_id)
-
-
-def _found(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value}
-
-
-def _given(attributes: Mapping[str, Any], names: Mapping[str, Sequence[str | None]]) -> dict[str, Any]:
-    """Return the first of the attributes of each name that a span has."""
-    return {
-        name: attributes[key]
-        for name, keys in names.items()
-        if (key := next((key for key in keys if key is not None and key in attributes), None)) is not None
-    }

@@ -8,85 +8,73 @@ attributes leave reasoning out of the output and prompts of tools out of the inp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.declarations import declared_tools, instructions
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.messages import code_executions, read_exchange
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import count, either, json_object, json_text, text
+from spangrade.converters.spans.observation import Kind, ModelCall, changed
+from spangrade.converters.spans.values import count, either, json_object, text
+from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _SCOPE = "gcp.vertex.agent"
 _UNREADABLE = frozenset({"N/A", "<not serializable>", '"<not serializable>"'})
+_AGENT_RUN = "agent_run ["  # before 1.15
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, then by ADK's own attributes."""
-    attributes = with_events(span, logs)
-    observation = genai.read_attributes(span, attributes)
-    changes: dict[str, Any] = {}
-    if observation.conversation_id is None:
-        changes["conversation_id"] = text(attributes.get("gcp.vertex.agent.session_id"))
-    if observation.kind == "tool":
-        changes |= _tool(observation, attributes)
-    elif observation.kind == "llm" or span.name == "call_llm":
-        changes |= _llm(observation, attributes)
-    elif span.name == "invocation":
-        changes["kind"] = "workflow"
-    elif span.name.startswith("agent_run ["):  # before 1.15
-        name = span.name[len("agent_run [") : -1]
-        changes |= {"kind": "agent", "name": name, "agent": name}
-    return observation._replace(**changes) if changes else observation
+def _kind(span: Span, attributes: Attributes) -> Kind | None:
+    known = genai.kind_of_span(span, attributes)
+    if known in ("tool", "llm"):
+        return None
+    if span.name == "call_llm":
+        return "llm"
+    if span.name == "invocation":
+        return "workflow"
+    return "agent" if span.name.startswith(_AGENT_RUN) else None
 
 
-def _tool(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    if kind == "agent":
+        return {semconv.AGENT_NAME: span.name[len(_AGENT_RUN) : -1]}
     arguments = attributes.get("gcp.vertex.agent.tool_call_args")
     result = attributes.get("gcp.vertex.agent.tool_response")
     if arguments == "{}" and result == "{}":  # written if content is not captured
         return {}
-    return {
-        "arguments": observation.arguments or _readable(arguments),
-        "result": observation.result or _readable(result),
-    }
+    own = {semconv.TOOL_CALL_ARGUMENTS: arguments, semconv.TOOL_CALL_RESULT: result}
+    return {name: v for name, v in own.items() if name not in attributes and text(v) not in _UNREADABLE}
 
 
-def _readable(value: Any) -> str | None:
-    return None if text(value) in _UNREADABLE else json_text(value)
-
-
-def _llm(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    changes: dict[str, Any] = {
-        "kind": "llm",
-        "call_key": text(attributes.get("gcp.vertex.agent.event_id")) or observation.call_key,
-    }
-    if observation.provider in {None, _SCOPE, "gemini"} and (observation.model or "").startswith("gemini"):
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
+    changes: dict[str, Any] = {"call_key": text(attributes.get("gcp.vertex.agent.event_id")) or call.call_key}
+    if call.provider in {None, _SCOPE, "gemini"} and (call.model or "").startswith("gemini"):
         changes["provider"] = "gcp.gemini"
-    if observation.reasoning_tokens is None:
+    if call.tokens.reasoning_tokens is None and call.tokens.output_tokens is not None:
         reasoning = count(attributes.get("gen_ai.usage.experimental.reasoning_tokens"))
-        if reasoning is not None and observation.output_tokens is not None:
+        if reasoning is not None:
             changes["reasoning_tokens"] = reasoning
-            changes["output_tokens"] = observation.output_tokens + reasoning
+            changes["output_tokens"] = call.tokens.output_tokens + reasoning
     request = json_object(attributes.get("gcp.vertex.agent.llm_request"))
     response = json_object(attributes.get("gcp.vertex.agent.llm_response"))
     if request or response:
-        changes |= read_exchange(request.get("contents"), response.get("content"))._asdict()
+        call = call._replace(exchange=read_exchange(request.get("contents"), response.get("content")))
     if isinstance(config := request.get("config"), dict):
-        given = either(config, "system_instruction")
-        changes["system_instructions"] = instructions(given) or observation.system_instructions
-        changes["tool_declarations"] = declared_tools(config.get("tools")) or observation.tool_declarations
+        told, declared = (
+            instructions(either(config, "system_instruction")),
+            declared_tools(config.get("tools")),
+        )
+        changes["system_instructions"] = told or call.notes.system_instructions
+        changes["tool_declarations"] = declared or call.notes.tool_declarations
     if response:
         changes |= _response(response)
-    return changes
+    return changed(call, **changes)
 
 
-def _response(response: Mapping[str, Any]) -> dict[str, Any]:
+def _response(response: Attributes) -> dict[str, Any]:
     """Return what a whole response records: what is not in it did not happen."""
     grounding, usage = either(response, "grounding_metadata"), either(response, "usage_metadata")
     chunks = either(grounding, "grounding_chunks")
@@ -103,8 +91,11 @@ def _response(response: Mapping[str, Any]) -> dict[str, Any]:
 DIALECT = Dialect(
     name="adk",
     signs=Signs(scopes=frozenset({_SCOPE}), attributes=frozenset({"gen_ai.system"})),
-    read=read,
     only_if=lambda span: span.scope_name == _SCOPE or span.attributes.get("gen_ai.system") == _SCOPE,
+    names={"gcp.vertex.agent.session_id": semconv.CONVERSATION_ID},
+    kind=_kind,
+    values=_values,
+    fixes={"llm": _model_call},
     before=("openinference",),
     advice=Advice(
         name="ADK",

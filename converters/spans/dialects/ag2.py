@@ -12,18 +12,15 @@ https://docs.ag2.ai/latest/docs/user-guide/tracing/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import Kind, Observation, RunSpan, changed, structure_of
 from spangrade.converters.spans.values import objects, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _SPAN_TYPE, _USAGE_KIND = "ag2.span.type", "ag2.usage.kind"
 # The name that the middleware gives an agent that was given none.
@@ -33,39 +30,36 @@ _MANAGER, _PARTS = "chat_manager", "_Group_"
 _WORK = frozenset({semconv.PROVIDER_NAME, semconv.REQUEST_MODEL, semconv.OUTPUT_MESSAGES})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, and an accounting record by what its usage is of."""
-    attributes = with_events(span, logs)
-    span_type = text(span.attributes.get(_SPAN_TYPE))
-    own = {semconv.OPERATION_NAME: genai.NO_STEP} if span_type in _CONVERSATIONS else {}
-    observation = genai.read_attributes(span, {**attributes, **own} if own else attributes)
+def _kind(_: Span, attributes: Attributes) -> Kind | None:
+    span_type = text(attributes.get(_SPAN_TYPE))
     if span_type == "usage":
-        return _accounting(span, observation)
-    if own:
-        said = read_exchange(parse_json(attributes.get(semconv.INPUT_MESSAGES)), None).user_input
-        return observation._replace(kind="workflow", name=None, agent=None, user_input=said)
-    name = observation.agent or ""
-    if observation.kind == "agent" and (name.startswith(_PARTS) or name == _MANAGER or _is_idle(span)):
-        return observation._replace(kind="other", name=None, agent=None)
+        return "other" if attributes.get(_USAGE_KIND) in ("model_call", "subtask") else "llm"
+    return "workflow" if span_type in _CONVERSATIONS else None
+
+
+def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
+    if attributes.get(_USAGE_KIND) == "subtask":
+        agent = text(attributes.get("ag2.usage.label"))
+        return changed(observation, not_understood=span.scope_name or "", sums_up=agent)
+    return observation._replace(agent=None) if observation.agent == _UNNAMED else observation
+
+
+def _conversation(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
+    said = read_exchange(parse_json(attributes.get(semconv.INPUT_MESSAGES)), None).user_input
+    return changed(run, name=None, agent=None, user_input=said)
+
+
+def _agent(run: RunSpan, span: Span, attributes: Attributes) -> Observation:
+    name = run.name or ""
+    if name.startswith(_PARTS) or name == _MANAGER or _is_idle(span):
+        return structure_of(run)._replace(agent=None)
     if name == _UNNAMED:
-        return observation._replace(
-            name=None if observation.kind == "agent" else observation.name, agent=None
-        )
-    if observation.kind == "agent" and (said := _said(attributes.get(semconv.OUTPUT_MESSAGES))) is not None:
-        return observation._replace(
-            kind="workflow", name=None, agent=None, user_input=said or None, response=None, of_user=True
-        )
-    return observation
-
-
-def _accounting(span: Span, observation: Reading) -> Reading:
-    kind = text(span.attributes.get(_USAGE_KIND))
-    if kind == "model_call":
-        return observation._replace(kind="other")
-    if kind == "subtask":
-        agent = text(span.attributes.get("ag2.usage.label"))
-        return observation._replace(kind="other", not_understood=span.scope_name or "", sums_up=agent)
-    return observation._replace(kind="llm")
+        return run._replace(name=None)
+    said = _said(attributes.get(semconv.OUTPUT_MESSAGES))
+    if said is None:
+        return run
+    run = run._replace(is_agent=False, name=None, agent=None)
+    return changed(run, user_input=said or None, response=None, of_user=True)
 
 
 def _is_idle(span: Span) -> bool:
@@ -87,7 +81,8 @@ def _said(outputs: Any) -> str | None:
 DIALECT = Dialect(
     name="ag2",
     signs=Signs(attributes=frozenset({_SPAN_TYPE})),
-    read=read,
+    kind=_kind,
+    fixes={None: _any, "agent": _agent, "workflow": _conversation},
     advice=Advice(
         name="AG2",
         content="do not set TelemetryMiddleware(capture_content=False); before 1.0: "

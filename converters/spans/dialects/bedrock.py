@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from spangrade.converters.spans.advice import CLIENT
 from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
 DIALECT = Dialect(
     name="bedrock",
     signs=Signs(scopes=frozenset({"opentelemetry.instrumentation.botocore.bedrock-runtime"})),
-    read=genai.read,
     advice=CLIENT._replace(
         name="Bedrock by OpenTelemetry",
         content=f"set {CAPTURE_CONTENT_VARIABLE}=true, and import the logs too",

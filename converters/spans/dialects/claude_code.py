@@ -12,55 +12,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import MessageCall
+from spangrade.converters.spans.observation import (
+    Kind,
+    MessageCall,
+    MessageExchange,
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    ToolUse,
+    TurnSpan,
+    changed,
+)
 from spangrade.converters.spans.provider_values import tokens
-from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import first_text, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
+_KINDS: Mapping[str, Kind] = {"interaction": "turn", "llm_request": "llm", "tool": "tool"}
 # The tools that start a sub-agent, of whose arguments the log has only some.
 _PARTLY_LOGGED = ("Agent", "Task")
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     """Read a span by Claude Code's attributes and events, and by the GenAI conventions what they lack."""
-    attributes = span.attributes
-    kind = span.name.removeprefix("claude_code.")
-    own = {semconv.OPERATION_NAME: semconv.CHAT} if kind == "llm_request" else {}
-    observation = genai.read_attributes(span, {**attributes, **own})
+    attributes, word = span.attributes, span.name.removeprefix("claude_code.")
+    given = {semconv.TOOL_NAME: attributes.get("tool_name"), **attributes}
+    observation = genai.read_attributes(span, given, _KINDS.get(word, "other"))
     if attributes.get("success") is False:
-        error = observation.error if observation.error != attributes.get("error.type") else None
-        observation = observation._replace(failed=True, error=text(attributes.get("error")) or error)
-    match kind:
-        case "interaction":
-            return observation._replace(**_interaction(attributes, logs))
-        case "llm_request":
-            return observation._replace(**_tokens(attributes))
-        case "tool":
-            name = text(attributes.get(semconv.TOOL_NAME)) or text(attributes.get("tool_name"))
-            output = _output(span)
-            return observation._replace(
-                kind="tool" if name else "other",
-                name=name,
-                call_id=observation.call_id or text(attributes.get("tool_use_id")),
-                result=None if output is None else json_text(output),
-            )
-        case "tool.execution":
-            return observation._replace(**_execution(observation, attributes, logs))
-    return observation._replace(kind="other")
-
-
-def _interaction(attributes: Mapping[str, Any], logs: Sequence[LogRecord]) -> dict[str, Any]:
-    answers = [log.attributes.get("response") for log in _events(logs, "assistant_response")]
-    return {
-        "kind": "turn",
-        "user_input": text(attributes.get("user_prompt")),
-        "response": first_text(reversed(answers)),
-        "tool_calls": tuple(_call(log.attributes) for log in _events(logs, "tool_result")),
-    }
+        error = observation.failure and observation.failure.error
+        error = text(attributes.get("error")) or (None if error == attributes.get("error.type") else error)
+        observation = changed(observation, failed=True, error=error)
+    if isinstance(observation, TurnSpan):
+        calls = tuple(_call(log.attributes) for log in _events(logs, "tool_result"))
+        asked, answer = text(attributes.get("user_prompt")), _answer(logs)
+        return changed(observation, user_input=asked, response=answer, tool_calls=calls)
+    if isinstance(observation, ModelCall):
+        return changed(observation, **_tokens(attributes))
+    if isinstance(observation, ToolUse):
+        output = _output(span)
+        return observation._replace(result=None if output is None else json_text(output))
+    if isinstance(observation, Structure) and word == "tool.execution":
+        return _execution(observation, attributes, logs)
+    return observation
 
 
 def _call(result: Mapping[str, Any]) -> MessageCall:
@@ -69,17 +65,19 @@ def _call(result: Mapping[str, Any]) -> MessageCall:
     return MessageCall(None, text(result.get("tool_use_id")), arguments)
 
 
-def _execution(
-    observation: Reading, attributes: Mapping[str, Any], logs: Sequence[LogRecord]
-) -> dict[str, Any]:
+def _execution(base: Structure, attributes: Attributes, logs: Sequence[LogRecord]) -> Observation:
     """Return a sub-agent's run, or the failure of the tool whose span is the parent."""
-    subagent = first_text(log.attributes.get("agent_type") for log in _events(logs, "subagent_completed"))
-    if subagent:
-        answers = [log.attributes.get("response") for log in _events(logs, "assistant_response")]
-        response = first_text(reversed(answers))
-        return {"kind": "agent", "name": subagent, "agent": subagent, "response": response}
-    call_id = observation.call_id or text(attributes.get("tool_use_id"))
-    return {"kind": "tool" if observation.failed and call_id else "other", "name": None, "call_id": call_id}
+    agent = first_text(log.attributes.get("agent_type") for log in _events(logs, "subagent_completed"))
+    if agent:
+        said = MessageExchange(response=_answer(logs))
+        return RunSpan(*base._replace(agent=agent), exchange=said, name=agent, is_agent=True)
+    call_id = first_text((attributes.get(semconv.TOOL_CALL_ID), attributes.get("tool_use_id")))
+    return ToolUse(*base, call_id=call_id) if base.failure is not None and call_id else base
+
+
+def _answer(logs: Sequence[LogRecord]) -> str | None:
+    answers = [log.attributes.get("response") for log in _events(logs, "assistant_response")]
+    return first_text(reversed(answers))
 
 
 def _events(logs: Sequence[LogRecord], name: str) -> Iterator[LogRecord]:
@@ -93,7 +91,7 @@ def _output(span: Span) -> Any:
     return next((e["attributes"].get("output") for e in span.events if e.get("name") == "tool.output"), None)
 
 
-def _tokens(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _tokens(attributes: Attributes) -> dict[str, Any]:
     """Return the tokens of a model call, whose input leaves out what was cached."""
     cached = {
         f"cache_{name}_input_tokens": attributes.get(f"cache_{name}_tokens") for name in ("read", "creation")

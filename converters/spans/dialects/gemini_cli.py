@@ -5,43 +5,38 @@ https://geminicli.com/docs/cli/telemetry/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
+from spangrade.converters.spans.observation import Kind, SpanFailure, ToolUse
 from spangrade.converters.spans.values import json_object
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
-
-_OPERATIONS: Mapping[object, str] = {"llm_call": semconv.CHAT, "tool_call": semconv.EXECUTE_TOOL}
-_CALL_ID = "gen_ai.tool.call_id"
+from spangrade.tracer.span import Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (the logs repeat the spans)
-    """Read a span by the conventions, and a tool's outcome, which stands in its output."""
-    attributes = dict(span.attributes)
-    operation = _OPERATIONS.get(attributes.get(semconv.OPERATION_NAME))
-    if operation is None:
-        return genai.read_attributes(span, {})._replace(kind="other", not_understood=None)
-    attributes[semconv.OPERATION_NAME] = operation
-    if operation == semconv.CHAT:
-        return genai.read_attributes(span, attributes)
-    outcome = json_object(attributes.pop(semconv.OUTPUT_MESSAGES, None))
-    call = json_object(attributes.pop(semconv.INPUT_MESSAGES, None))
-    attributes |= {
-        semconv.TOOL_CALL_ID: attributes.get(_CALL_ID),
-        semconv.TOOL_CALL_ARGUMENTS: call.get("args"),
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    """Return a tool's id and arguments; what its messages hold is not its result."""
+    if kind != "tool":
+        return {}
+    arguments = json_object(attributes.get(semconv.INPUT_MESSAGES)).get("args")
+    return {
+        semconv.TOOL_CALL_ID: attributes.get("gen_ai.tool.call_id"),
+        semconv.TOOL_CALL_ARGUMENTS: arguments,
     }
-    reading = genai.read_attributes(span, attributes)
-    return reading._replace(failed=True) if outcome.get("status") == "error" else reading
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    status = json_object(attributes.get(semconv.OUTPUT_MESSAGES)).get("status")
+    return call._replace(failure=call.failure or SpanFailure()) if status == "error" else call
 
 
 DIALECT = Dialect(
     name="gemini-cli",
     signs=Signs(scopes=frozenset({"gemini-cli"})),
-    read=read,
+    kind=kind_by(semconv.OPERATION_NAME, {"llm_call": "llm", "tool_call": "tool"}, "other"),
+    values=_values,
+    fixes={"tool": _tool},
     advice=Advice(
         name="Gemini CLI",
         content='set "logPrompts": true and "traces": true in "telemetry" of settings.json',

@@ -1,7 +1,7 @@
 """The OpenTelemetry GenAI semantic conventions, which the tracer's own spans and many others follow.
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/. This dialect claims every span that no other claims. The
-other dialects read by `read_attributes` what their spans share with the conventions, and change what differs.
+others are their difference from it: they give `read_attributes` what they have under the conventions' names.
 """
 
 from __future__ import annotations
@@ -9,30 +9,51 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans import cached_tokens, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
 from spangrade.converters.spans.declarations import declared_tools, instructions
-from spangrade.converters.spans.dialect import Dialect
+from spangrade.converters.spans.dialect import Dialect, Read, renaming
 from spangrade.converters.spans.digests import conversation_digests, with_responses
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.histories import History, history_of
 from spangrade.converters.spans.logs import CALL_IDS
 from spangrade.converters.spans.messages import code_executions, read_exchange
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import (
+    NO_EXCHANGE,
+    NO_NOTES,
+    NO_TOKENS,
+    NO_TRAITS,
+    Digests,
+    Handoff,
+    Kind,
+    MessageExchange,
+    ModelCall,
+    Notes,
+    Observation,
+    RunSpan,
+    SpanFailure,
+    SpanRef,
+    Structure,
+    TokenCounts,
+    ToolUse,
+    Trait,
+    TurnSpan,
+    kind_of,
+    shared_context,
+    structure_of,
+)
 from spangrade.converters.spans.session_attributes import of_resource
 from spangrade.converters.spans.values import count, exact_json, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
 
-# The operation of a span that a dialect knows not to be a step, or reads by names of its own.
-NO_STEP = "spangrade.no_step"
 _KINDS: dict[str | None, Kind] = {
-    **dict.fromkeys((None, NO_STEP, *OTHER_OPERATIONS), "other"),
+    **dict.fromkeys((None, *OTHER_OPERATIONS), "other"),
     semconv.INVOKE_AGENT: "agent",
     semconv.INVOKE_WORKFLOW: "workflow",
     semconv.EXECUTE_TOOL: "tool",
@@ -55,7 +76,7 @@ _OF_CALLS = frozenset(
 )
 _MCP_METHOD, _MCP_CALL = "mcp.method.name", "tools/call"
 _NOT_CALL_IDS = frozenset({"<not specified>"})
-_PROMPTED = frozenset({"llm", "agent"})
+_EXCHANGING = frozenset({"llm", "agent", "workflow", "turn"})
 # A response of OpenAI's, which a client that leaves the conversation to the server records as its id.
 _RESPONSE = "resp_"
 # Of a streamed call whose first output came; and exceptions that may end one after that.
@@ -73,173 +94,223 @@ _INTERRUPTED = re.compile(
 )
 
 # Every published name, and those of instrumentations that otherwise follow the conventions; newest first.
-_CONVERSATION_IDS = (semconv.CONVERSATION_ID, "gen_ai.thread.id", "session.id")
 _PROVIDERS = (semconv.PROVIDER_NAME, "gen_ai.system")
 _MODELS = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
-_TEXTS = (
-    ("question_id", (semconv.QUESTION_ID,)),
-    ("user_id", (semconv.USER_ID, "enduser.id")),
-    ("provider", _PROVIDERS),
-    ("model", _MODELS),
-    ("requested_model", (semconv.REQUEST_MODEL,)),
-    ("call_key", (semconv.RESPONSE_ID,)),
-    ("call_id", CALL_IDS),
-)
-_TURN_TEXTS = (("user_input", semconv.TURN_INPUT), ("response", semconv.TURN_OUTPUT))
-_JSON_TEXTS = (("arguments", semconv.TOOL_CALL_ARGUMENTS), ("result", semconv.TOOL_CALL_RESULT))
 _INPUTS = (semconv.INPUT_MESSAGES, "gen_ai.prompt")
 _OUTPUTS = (semconv.OUTPUT_MESSAGES, "gen_ai.completion")
-# Where a span of a tool has its arguments and its result as messages (TanStack AI).
-_TOOL_MESSAGES = (("arguments", semconv.INPUT_MESSAGES), ("result", semconv.OUTPUT_MESSAGES))
-_TOKENS = (
-    ("input_tokens", (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")),
-    ("output_tokens", (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")),
-    ("total_tokens", ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total")),
-    (
-        "cached_input_tokens",
-        (
-            semconv.CACHE_READ_TOKENS,
-            "gen_ai.usage.cache_read_input_tokens",
-            "gen_ai.usage.cached_tokens",  # Langtrace
-            "gen_ai.usage.details.cache_read_tokens",
-            "gen_ai.usage.details.cache_read_input_tokens",
-            "gen_ai.usage.details.cached_tokens",
-        ),
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "conversation_id": (semconv.CONVERSATION_ID, "gen_ai.thread.id", "session.id"),
+    "question_id": (semconv.QUESTION_ID,),
+    "user_id": (semconv.USER_ID, "enduser.id"),
+    "agent_version": (semconv.AGENT_VERSION,),
+    "tags": (semconv.TAGS,),
+    "provider": _PROVIDERS,
+    "model": _MODELS,
+    "requested_model": (semconv.REQUEST_MODEL,),
+    "call_key": (semconv.RESPONSE_ID,),
+    "call_id": CALL_IDS,
+    "arguments": (semconv.TOOL_CALL_ARGUMENTS,),
+    "result": (semconv.TOOL_CALL_RESULT,),
+    # Where a span of a tool has its arguments and its result as messages (TanStack AI).
+    "arguments_message": (semconv.INPUT_MESSAGES,),
+    "result_message": (semconv.OUTPUT_MESSAGES,),
+    "inputs": _INPUTS,
+    "outputs": _OUTPUTS,
+    "declarations": (semconv.TOOL_DEFINITIONS,),
+    "instructions": (semconv.SYSTEM_INSTRUCTIONS,),
+    "turn_input": (semconv.TURN_INPUT,),
+    "turn_output": (semconv.TURN_OUTPUT,),
+    "error": (semconv.ERROR_TYPE,),
+    "protocol": (_MCP_METHOD,),
+    "state": (semconv.STATE,),
+}
+_TOKENS: Mapping[str, tuple[str, ...]] = {
+    "input_tokens": (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens"),
+    "output_tokens": (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens"),
+    "cached_input_tokens": (
+        semconv.CACHE_READ_TOKENS,
+        "gen_ai.usage.cache_read_input_tokens",
+        "gen_ai.usage.cached_tokens",  # Langtrace
+        "gen_ai.usage.details.cache_read_tokens",
+        "gen_ai.usage.details.cache_read_input_tokens",
+        "gen_ai.usage.details.cached_tokens",
     ),
-    (
-        "reasoning_tokens",
-        (
-            semconv.REASONING_TOKENS,
-            "gen_ai.usage.reasoning_tokens",
-            "gen_ai.usage.thinking_tokens",  # AG2
-            "gen_ai.usage.details.reasoning_tokens",
-            "gen_ai.usage.details.thoughts_tokens",
-        ),
+    "reasoning_tokens": (
+        semconv.REASONING_TOKENS,
+        "gen_ai.usage.reasoning_tokens",
+        "gen_ai.usage.thinking_tokens",  # AG2
+        "gen_ai.usage.details.reasoning_tokens",
+        "gen_ai.usage.details.thoughts_tokens",
     ),
-    (
-        "cache_write_tokens",
-        (
-            semconv.CACHE_WRITE_TOKENS,
-            "gen_ai.usage.cache_write.input_tokens",
-            "gen_ai.usage.cache_creation_input_tokens",
-            "gen_ai.usage.cache_write_input_tokens",
-            "gen_ai.usage.details.cache_write_tokens",
-            "gen_ai.usage.details.cache_creation_input_tokens",
-        ),
+    "cache_write_tokens": (
+        semconv.CACHE_WRITE_TOKENS,
+        "gen_ai.usage.cache_write.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "gen_ai.usage.cache_write_input_tokens",
+        "gen_ai.usage.details.cache_write_tokens",
+        "gen_ai.usage.details.cache_creation_input_tokens",
     ),
-)
-# Each field with each of its names, the newest last: of those that a span has, the newest counts.
-_TEXT_NAMES = tuple((field, name) for field, names in _TEXTS for name in reversed(names))
-_TOKEN_NAMES = tuple((field, name) for field, names in _TOKENS for name in reversed(names))
-
-
-# The names of attributes that are looked for, by what is read of them.
-_OF_A_SHAPE = frozenset(
-    {
-        *(name for _, name in (*_TEXT_NAMES, *_TOKEN_NAMES, *_TURN_TEXTS, *_JSON_TEXTS, *_TOOL_MESSAGES)),
-        *_CONVERSATION_IDS,
-        _MCP_METHOD,
-        semconv.ERROR_TYPE,
-    }
-)
+    "total_tokens": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total"),
+}
+_OF_A_SHAPE = frozenset(name for names in (*_NAMES.values(), *_TOKENS.values()) for name in names)
 
 
 class _Shape(NamedTuple):
-    """What spans with the same attributes have: fields of a reading, each with its attribute."""
+    """The attribute that spans of one shape have for each of `_NAMES`; None for what is absent."""
 
-    texts: tuple[tuple[str, str], ...]
-    tokens: tuple[tuple[str, str], ...]
-    json_texts: tuple[tuple[str, str], ...]
-    tool_messages: tuple[tuple[str, str], ...]
-    turn_texts: tuple[tuple[str, str], ...]
-    conversation_id: str | None  # the attribute with it
-    has_error: bool
-    of_protocol: bool
+    conversation_id: str | None
+    question_id: str | None
+    user_id: str | None
+    agent_version: str | None
+    tags: str | None
+    provider: str | None
+    model: str | None
+    requested_model: str | None
+    call_key: str | None
+    call_id: str | None
+    arguments: str | None
+    result: str | None
+    arguments_message: str | None
+    result_message: str | None
+    inputs: str | None
+    outputs: str | None
+    declarations: str | None
+    instructions: str | None
+    turn_input: str | None
+    turn_output: str | None
+    error: str | None
+    protocol: str | None
+    state: str | None
+    tokens: tuple[tuple[str, str], ...]  # each field that has an attribute, with it
 
 
 @lru_cache(maxsize=4096)
 def _shape(names: frozenset[str]) -> _Shape:
     """Return the shape of spans by the names of their attributes: what is absent costs nothing."""
 
-    def present(table: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        return tuple({field: name for field, name in table if name in names}.items())
+    def newest(known: tuple[str, ...]) -> str | None:
+        return next((name for name in known if name in names), None)
 
-    return _Shape(
-        present(_TEXT_NAMES),
-        present(_TOKEN_NAMES),
-        present(_JSON_TEXTS),
-        present(_TOOL_MESSAGES),
-        present(_TURN_TEXTS),
-        next((name for name in _CONVERSATION_IDS if name in names), None),
-        semconv.ERROR_TYPE in names,
-        _MCP_METHOD in names,
-    )
+    tokens = {field: name for field, known in _TOKENS.items() if (name := newest(known))}
+    return _Shape(**{field: newest(known) for field, known in _NAMES.items()}, tokens=tuple(tokens.items()))
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by its `gen_ai.*` attributes, and those that it lacks from its events and logs."""
-    return read_attributes(span, with_events(span, logs))
+class _Read(NamedTuple):
+    """What spans with messages have besides what all have."""
+
+    exchange: MessageExchange = NO_EXCHANGE
+    declarations: str | None = None
+    instructions: str | None = None
+    digests: Digests | None = None
+    code_executions: int | None = None
 
 
-def read_attributes(span: Span, attributes: Mapping[str, Any]) -> Reading:
-    """Read a span by the conventions, given its attributes (and what its events add to them)."""
-    named_kind, tool, agent = _kind_and_names(span, attributes)
-    kind = named_kind or _kind_by_content(attributes)
+_NOTHING = _Read()
+
+
+def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None = None) -> Observation:
+    """Read a span by the conventions, given its attributes (and what its events add to them).
+
+    Its `kind` is that which its operation names, unless it is given. A tool without a name is none.
+    """
+    named, tool, agent = _kind_and_names(span, attributes, kind)
+    kind = named or _kind_by_content(attributes)
     shape = _shape(_OF_A_SHAPE.intersection(attributes))
-    fields: dict[str, Any] = {field: text(attributes[name]) for field, name in shape.texts}
     # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
     conversation_id, previous = None, None
     if shape.conversation_id is not None and (
-        shape.conversation_id == semconv.CONVERSATION_ID or not (kind == "other" or shape.of_protocol)
+        shape.conversation_id == semconv.CONVERSATION_ID or not (kind == "other" or shape.protocol)
     ):
         conversation_id = text(attributes[shape.conversation_id])
     if conversation_id is not None and conversation_id.startswith(_RESPONSE):
         conversation_id, previous = None, conversation_id
-    if fields.get("call_id") in _NOT_CALL_IDS:
-        del fields["call_id"]
-    if shape.has_error or span.status != "UNSET" or span.events:
-        fields |= _failure(span, attributes, kind)
-    if kind in _PROMPTED:
-        fields |= _exchange(attributes, kind, conversation_id, previous)
-    if kind != "tool" and shape.tokens:
-        fields |= _counts(span, attributes, shape, fields)
-    for field, name in shape.json_texts:
-        fields[field] = json_text(run_io.python_value(attributes[name]))
-    if kind == "tool":
-        for field, name in shape.tool_messages:
-            if fields.get(field) is None:
-                fields[field] = _content_of_only(attributes[name])
-        if arguments := fields.get("arguments"):
-            fields["arguments"] = run_io.without_contexts(arguments)
-    if shape.of_protocol or (span.scope_name or "").endswith(_PROTOCOLS):
-        fields["of_protocol"] = True
-        fields["of_server"] = span.kind == "SERVER"
-    # What a turn records of itself comes before the messages.
-    for field, name in shape.turn_texts:
-        if (own := text(attributes[name])) or attributes[name] == "":
-            fields[field] = own or ""  # an empty reply is one
+    traits: set[Trait] = set()
+    if named is None and kind != "other":
+        traits.add("by_content")
+    if shape.protocol or (span.scope_name or "").endswith(_PROTOCOLS):
+        traits.add("of_protocol")
+        if span.kind == "SERVER":
+            traits.add("of_server")
+    model = text(attributes[shape.model]) if shape.model else None
+    exchanged, tokens = _NOTHING, NO_TOKENS
+    if kind == "llm" or kind == "agent":
+        exchanged = _exchanged(attributes, shape, kind, conversation_id, previous)
+    if kind in _EXCHANGING:
+        if shape.turn_input or shape.turn_output:
+            exchanged = exchanged._replace(exchange=_of_turn(attributes, shape, exchanged.exchange))
+        if shape.tokens:
+            tokens = _counts(span, attributes, shape, model, traits)
     environment, service = (None, None) if kind == "other" else of_resource(span.resource)
-    return Reading(
-        kind,
-        span.trace_id,
-        span.span_id,
-        span.parent_span_id,
-        span.start_ns,
-        span.end_ns,
-        name=tool if kind == "tool" else agent,
-        agent=agent,
-        agent_version=text(attributes.get(semconv.AGENT_VERSION))
-        or text(span.resource.get(semconv.SERVICE_VERSION)),
-        tags=tuple(texts(attributes.get(semconv.TAGS))),
-        conversation_id=conversation_id,
-        span_name=text(span.name),
-        scope=span.scope_name,
-        environment=environment,
-        service_name=service,
-        state=_state(span, attributes),
-        timed=span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
-        by_content=named_kind is None and kind != "other",
-        **fields,
+    state = _state(span, attributes) if shape.state or span.events else ()
+    common = (
+        SpanRef(
+            span.trace_id,
+            span.span_id,
+            span.parent_span_id,
+            span.start_ns,
+            span.end_ns,
+            span.end_ns >= span.start_ns and not attributes.get(semconv.DURATION_UNKNOWN),
+            text(span.name),
+            span.scope_name,
+        ),
+        shared_context(
+            conversation_id,
+            text(attributes[shape.question_id]) if shape.question_id else None,
+            text(attributes[shape.user_id]) if shape.user_id else None,
+            tuple(texts(attributes[shape.tags])) if shape.tags else (),
+            (),
+            (text(attributes[shape.agent_version]) if shape.agent_version else None)
+            or text(span.resource.get(semconv.SERVICE_VERSION)),
+            environment,
+            None,
+            service,
+        ),
+        Notes(exchanged.declarations, exchanged.instructions, state)
+        if state or exchanged.declarations or exchanged.instructions
+        else NO_NOTES,
+        agent,
+        _failure(span, attributes, kind) if shape.error or span.status != "UNSET" or span.events else None,
+        frozenset(traits) if traits else NO_TRAITS,
+    )
+    if kind == "other":
+        return Structure(*common)
+    if kind == "llm":
+        return ModelCall(
+            *common,
+            exchanged.exchange,
+            tokens,
+            text(attributes[shape.provider]) if shape.provider else None,
+            model,
+            text(attributes[shape.requested_model]) if shape.requested_model else None,
+            text(attributes[shape.call_key]) if shape.call_key else None,
+            exchanged.digests,
+            None,
+            exchanged.code_executions,
+        )
+    if kind == "tool":
+        return ToolUse(*common, tool, *_call(attributes, shape))
+    if kind == "turn":
+        return TurnSpan(*common, exchanged.exchange, tokens, model)
+    if kind == "handoff":
+        return Handoff(*common, None, _call(attributes, shape)[1])
+    return RunSpan(
+        *common, exchanged.exchange, tokens, agent, model, exchanged.digests, is_agent=kind == "agent"
+    )
+
+
+def _call(attributes: Mapping[str, Any], shape: _Shape) -> tuple[str | None, str | None, str | None]:
+    """Return the id, the arguments and the result of a tool's call."""
+    call_id = text(attributes[shape.call_id]) if shape.call_id else None
+    arguments = json_text(run_io.python_value(attributes[shape.arguments])) if shape.arguments else None
+    result = json_text(run_io.python_value(attributes[shape.result])) if shape.result else None
+    if arguments is None and shape.arguments_message:
+        arguments = _content_of_only(attributes[shape.arguments_message])
+    if result is None and shape.result_message:
+        result = _content_of_only(attributes[shape.result_message])
+    return (
+        None if call_id in _NOT_CALL_IDS else call_id,
+        run_io.without_contexts(arguments) if arguments else arguments,
+        result,
     )
 
 
@@ -251,41 +322,73 @@ def _content_of_only(messages: Any) -> str | None:
     return json_text(listed[0].get("content")) if listed[0].get("role") == "tool" else None
 
 
-def _exchange(
+def _exchanged(
     attributes: Mapping[str, Any],
+    shape: _Shape,
     kind: Kind,
     conversation_id: str | None,
     previous: str | None,
-) -> dict[str, Any]:
+) -> _Read:
     """Return what a call of a model or of an agent records of messages, tools and instructions.
 
     `previous` is the id of the response that it continues, in an API that keeps the conversation.
     """
-    history, inputs, outputs = _messages(attributes, conversation_id)
-    fields: dict[str, Any] = {
-        "tool_declarations": declared_tools(attributes.get(semconv.TOOL_DEFINITIONS)),
-        "system_instructions": instructions(attributes.get(semconv.SYSTEM_INSTRUCTIONS), inputs),
-    }
+    history, inputs, outputs = _messages(attributes, shape, conversation_id)
+    exchange, executions, digests = NO_EXCHANGE, None, None
     if inputs is not None or outputs is not None:
-        fields |= read_exchange(inputs, outputs, None if history is None else history.users)._asdict()
+        exchange = read_exchange(inputs, outputs, None if history is None else history.users)
         # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
-        fields["code_executions"] = code_executions(outputs) or None
+        executions = code_executions(outputs) or None
     if conversation_id is None and (kind == "llm" or previous):
-        response_id = text(attributes.get(semconv.RESPONSE_ID)) if kind == "llm" else None
+        response_id = text(attributes[shape.call_key]) if kind == "llm" and shape.call_key else None
         digests = conversation_digests(inputs, outputs) if history is None else history.digests(outputs)
-        fields["digests"] = with_responses(digests, previous, response_id)
-    return fields
+        digests = with_responses(digests, previous, response_id)
+    return _Read(
+        exchange,
+        declared_tools(attributes[shape.declarations]) if shape.declarations else None,
+        instructions(attributes[shape.instructions] if shape.instructions else None, inputs),
+        digests,
+        executions,
+    )
+
+
+def _of_turn(attributes: Mapping[str, Any], shape: _Shape, exchange: MessageExchange) -> MessageExchange:
+    """Return an exchange with what a turn records of itself, which comes before the messages."""
+    for field, name in (("user_input", shape.turn_input), ("response", shape.turn_output)):
+        if name and ((own := text(attributes[name])) or attributes[name] == ""):
+            exchange = exchange._replace(**{field: own or ""})  # type: ignore[arg-type]  # an empty reply is one
+    return exchange
 
 
 def _counts(
-    span: Span, attributes: Mapping[str, Any], shape: _Shape, fields: Mapping[str, Any]
-) -> dict[str, Any]:
+    span: Span, attributes: Mapping[str, Any], shape: _Shape, model: str | None, traits: set[Trait]
+) -> TokenCounts:
     """Return the counts of tokens, the cached ones a part of the input."""
     counts: dict[str, Any] = {field: count(attributes[name]) for field, name in shape.tokens}
     if counts.get("cached_input_tokens") or counts.get("cache_write_tokens"):
-        names = (fields.get("provider"), fields.get("model"), fields.get("requested_model"))
-        counts |= cached_tokens.placed(span.scope_name, attributes, counts, *names)
-    return counts
+        provider, requested = (
+            text(attributes[name]) if name else None for name in (shape.provider, shape.requested_model)
+        )
+        placed = cached_tokens.placed(span.scope_name, attributes, counts, provider, model, requested)
+        if placed.pop("cached_unplaced", False):
+            traits.add("cached_unplaced")
+        counts |= placed
+    return TokenCounts(**counts)
+
+
+def structure(span: Span, attributes: Mapping[str, Any] = MappingProxyType({})) -> Structure:
+    """Return what a span has whatever it is; the rest of a kind's record may follow it."""
+    return structure_of(read_attributes(span, attributes, "other"))
+
+
+def agent_name(span: Span, attributes: Mapping[str, Any]) -> str | None:
+    """Return the name of the agent whose run a span is."""
+    return text(attributes.get(semconv.AGENT_NAME)) or _name_after(span, semconv.INVOKE_AGENT)
+
+
+def kind_of_span(span: Span, attributes: Mapping[str, Any]) -> Kind:
+    """Return the kind of a span by the conventions."""
+    return _kind_and_names(span, attributes)[0] or _kind_by_content(attributes)
 
 
 def _kind_by_content(attributes: Mapping[str, Any]) -> Kind:
@@ -296,21 +399,24 @@ def _kind_by_content(attributes: Mapping[str, Any]) -> Kind:
         return "tool" if called or ran else "other"
     if not any(text(attributes.get(name)) for name in _MODELS):
         return "other"
-    has_tokens = any(count(attributes.get(name)) is not None for _, name in _TOKEN_NAMES)
+    has_tokens = any(count(attributes.get(name)) is not None for names in _TOKENS.values() for name in names)
     return "llm" if has_tokens or not _OF_CALLS.isdisjoint(attributes) else "other"
 
 
-def _kind_and_names(span: Span, attributes: Mapping[str, Any]) -> tuple[Kind | None, str | None, str | None]:
+def _kind_and_names(
+    span: Span, attributes: Mapping[str, Any], kind: Kind | None = None
+) -> tuple[Kind | None, str | None, str | None]:
     """Return a span's kind, None if its operation is not known, its tool's name and its agent's name."""
-    operation = text(attributes.get(semconv.OPERATION_NAME))
-    if operation is None and (word := span.name.partition(" ")[0]) in _OPERATIONS_IN_NAMES:
-        operation = word
-    kind = "turn" if attributes.get(semconv.TURN) else _KINDS.get(operation)
-    if (kind is None or operation is None) and text(attributes.get("llm.request.type")) in _REQUEST_TYPES:
-        kind = "llm"
     tool, agent = text(attributes.get(semconv.TOOL_NAME)), text(attributes.get(semconv.AGENT_NAME))
-    if operation is None and tool and attributes.get(_MCP_METHOD) == _MCP_CALL:
-        kind = "tool"
+    if kind is None:
+        operation = text(attributes.get(semconv.OPERATION_NAME))
+        if operation is None and (word := span.name.partition(" ")[0]) in _OPERATIONS_IN_NAMES:
+            operation = word
+        kind = "turn" if attributes.get(semconv.TURN) else _KINDS.get(operation)
+        if (kind is None or operation is None) and text(attributes.get("llm.request.type")) in _REQUEST_TYPES:
+            kind = "llm"
+        if operation is None and tool and attributes.get(_MCP_METHOD) == _MCP_CALL:
+            kind = "tool"
     if kind == "tool":
         tool = tool or _name_after(span, semconv.EXECUTE_TOOL)
         if tool is None or tool in _NOT_TOOLS:
@@ -325,17 +431,7 @@ def _name_after(span: Span, operation: str) -> str | None:
     return text(span.name[len(operation) + 1 :]) if span.name.startswith(f"{operation} ") else None
 
 
-def _first(attributes: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """Return the value of the first of the names that is present."""
-    for name in names:
-        if name in attributes:
-            return attributes[name]
-    return None
-
-
 def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mapping[str, Any]], ...]:
-    if semconv.STATE not in attributes and not span.events:
-        return ()
     writes = [(span.end_ns, attributes[semconv.STATE])] if semconv.STATE in attributes else []
     writes += [
         (event["time_ns"], event["attributes"].get(semconv.STATE))
@@ -346,20 +442,16 @@ def _state(span: Span, attributes: Mapping[str, Any]) -> tuple[tuple[int, Mappin
     return tuple((time_ns, value) for time_ns, value in values if isinstance(value, dict))
 
 
-def _failure(span: Span, attributes: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
-    """Return the fields of a span's failure."""
+def _failure(span: Span, attributes: Mapping[str, Any], kind: Kind) -> SpanFailure | None:
+    """Return a span's failure, if it records one."""
     failed, error = failure(span, attributes)
     if not failed and kind == "tool" and semconv.TOOL_CALL_RESULT not in attributes:
         error = _cancelled(span)
         failed = error is not None
     if not failed:
-        return {}
-    return {
-        "failed": True,
-        "error": error,
-        "raised": any(event.get("name") == "exception" for event in span.events),
-        "cut_off": _is_cut_off(span, attributes),
-    }
+        return None
+    raised = any(event.get("name") == "exception" for event in span.events)
+    return SpanFailure(error, raised, _is_cut_off(span, attributes))
 
 
 def failure(span: Span, attributes: Mapping[str, Any]) -> tuple[bool, str | None]:
@@ -402,9 +494,12 @@ def _is_cut_off(span: Span, attributes: Mapping[str, Any]) -> bool:
     )
 
 
-def _messages(attributes: Mapping[str, Any], conversation_id: str | None) -> tuple[History | None, Any, Any]:
+def _messages(
+    attributes: Mapping[str, Any], shape: _Shape, conversation_id: str | None
+) -> tuple[History | None, Any, Any]:
     """Return the request as a history, if it is one, its messages and those of the output; None for none."""
-    inputs, outputs = _first(attributes, _INPUTS), parse_json(_first(attributes, _OUTPUTS))
+    inputs = attributes[shape.inputs] if shape.inputs else None
+    outputs = parse_json(attributes[shape.outputs]) if shape.outputs else None
     history = None
     if isinstance(inputs, str):
         history = history_of(inputs, conversation_id)
@@ -416,9 +511,32 @@ def _messages(attributes: Mapping[str, Any], conversation_id: str | None) -> tup
     return history, inputs, outputs
 
 
+def reader(dialect: Dialect) -> Read:
+    """Return what reads a span of a dialect."""
+    if dialect.read is not None:
+        return dialect.read
+    tell_kind, values, fixes, alone = dialect.kind, dialect.values, dialect.fixes, dialect.alone
+    renamed = renaming(dialect.names) if dialect.names else None
+    fix_any = fixes.get(None)
+
+    def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
+        attributes = with_events(span, logs)
+        kind = None if tell_kind is None else tell_kind(span, attributes)
+        own = {} if renamed is None else renamed(attributes)
+        if values is not None:
+            own |= values(span, attributes, kind)
+        given = own if alone else {**attributes, **own} if own else attributes
+        observation = read_attributes(span, given, kind)
+        if fix_any is not None:
+            observation = fix_any(observation, span, attributes)
+        fix = fixes.get(kind_of(observation)) if fixes else None
+        return observation if fix is None else fix(observation, span, attributes)
+
+    return read
+
+
 DIALECT = Dialect(
     name="genai",
-    read=read,
     advice_by_scope={
         "agent_framework": Advice(
             name="MS Agent Framework",

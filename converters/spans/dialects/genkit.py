@@ -7,62 +7,38 @@ https://genkit.dev/docs/observability/telemetry-collection/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.gemini_usage import gemini_usage
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import count, json_object, json_text, objects, parse_json, text
+from spangrade.converters.spans.observation import Kind, ModelCall, Observation, RunSpan, SpanFailure, changed
+from spangrade.converters.spans.values import count, json_object, objects, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
-_KINDS: dict[str | None, Kind] = {"flow": "workflow", "model": "llm", "tool": "tool", "tool.v2": "tool"}
+_KINDS: Mapping[str | None, Kind] = {"flow": "workflow", "model": "llm", "tool": "tool", "tool.v2": "tool"}
 _PROVIDERS = {"googleai": "gcp.gemini", "vertexai": "gcp.vertex_ai"}
+_INPUT, _OUTPUT = "genkit:input", "genkit:output"
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Genkit has none)
-    """Read a span by Genkit's attributes."""
-    attributes = span.attributes
+def _kind(_: Span, attributes: Attributes) -> Kind:
     subtype = text(attributes.get("genkit:metadata:subtype")) or text(attributes.get("genkit:type"))
-    kind = _KINDS.get(subtype, "other")
-    inputs, outputs = parse_json(attributes.get("genkit:input")), parse_json(attributes.get("genkit:output"))
-    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
+    return _KINDS.get(subtype, "other")
+
+
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     if kind == "llm":
-        own = {
-            semconv.OPERATION_NAME: semconv.CHAT,
-            semconv.INPUT_MESSAGES: _messages(json_object(inputs).get("messages")) or None,
-            semconv.OUTPUT_MESSAGES: _messages(_answers(json_object(outputs))) or None,
+        inputs, output = (json_object(attributes.get(name)) for name in (_INPUT, _OUTPUT))
+        # Older versions have candidates.
+        answers = [output.get("message"), *(one.get("message") for one in objects(output.get("candidates")))]
+        return {
+            semconv.INPUT_MESSAGES: _messages(inputs.get("messages")) or None,
+            semconv.OUTPUT_MESSAGES: _messages(answers) or None,
         }
-    observation = genai.read_attributes(span, own)
-    observation = observation._replace(
-        kind=kind,
-        conversation_id=text(attributes.get("genkit:sessionId")),
-        failed=observation.failed or attributes.get("genkit:state") == "error",
-    )
-    name = text(attributes.get("genkit:name"))
-    match kind:
-        case "llm":
-            return observation._replace(**_llm(name, json_object(outputs)))
-        case "tool" if name:
-            return observation._replace(name=name, arguments=json_text(inputs), result=json_text(outputs))
-        case "tool":
-            return observation._replace(kind="other")
-        case "workflow":
-            return observation._replace(
-                user_input=run_io.user_input(inputs, topmost=True),
-                response=run_io.response(outputs, topmost=True),
-            )
-    return observation
-
-
-def _answers(output: Mapping[str, Any]) -> list[Any]:
-    """Return the messages of a model's output; older versions have candidates."""
-    return [output.get("message"), *(one.get("message") for one in objects(output.get("candidates")))]
+    return {semconv.TOOL_NAME: attributes.get("genkit:name")} if kind == "tool" else {}
 
 
 def _messages(value: Any) -> list[dict[str, Any]]:
@@ -82,19 +58,31 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "text", "text": part.get("text")} if "text" in part else {"type": "other"}
 
 
-def _llm(name: str | None, output: Mapping[str, Any]) -> dict[str, Any]:
-    provider, _, model = (name or "").rpartition("/")
+def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
+    is_error = attributes.get("genkit:state") == "error"
+    return observation._replace(failure=observation.failure or SpanFailure()) if is_error else observation
+
+
+def _flow(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
+    inputs, outputs = (parse_json(attributes.get(name)) for name in (_INPUT, _OUTPUT))
+    return run_io.with_io(run, inputs, outputs, topmost=True)
+
+
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
+    output = json_object(attributes.get(_OUTPUT))
+    provider, _slash, model = (text(attributes.get("genkit:name")) or "").rpartition("/")
     raw = json_object(output.get("raw") or output.get("custom"))
-    return {
-        "provider": _PROVIDERS.get(provider, provider) or None,
-        "model": text(raw.get("model")) or model or None,
-        "call_key": text(raw.get("id")) or text(raw.get("responseId")),
-        **_tokens(json_object(output.get("usage"))),
-        **provider_values.tokens(json_object(raw.get("usage") or raw.get("usageMetadata"))),
-    }
+    return changed(
+        call,
+        provider=_PROVIDERS.get(provider, provider) or None,
+        model=text(raw.get("model")) or model or None,
+        call_key=text(raw.get("id")) or text(raw.get("responseId")),
+        **_tokens(json_object(output.get("usage")))
+        | provider_values.tokens(json_object(raw.get("usage") or raw.get("usageMetadata"))),
+    )
 
 
-def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
+def _tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens of Genkit's usage, which leaves Gemini's thoughts out of the output."""
     names = {"promptTokenCount": "inputTokens", "candidatesTokenCount": "outputTokens"}
     names |= {"cachedContentTokenCount": "cachedContentTokens", "thoughtsTokenCount": "thoughtsTokens"}
@@ -105,7 +93,15 @@ def _tokens(usage: Mapping[str, Any]) -> dict[str, int]:
 DIALECT = Dialect(
     name="genkit",
     signs=Signs(attributes=frozenset({"genkit:type"})),
-    read=read,
+    names={
+        "genkit:sessionId": semconv.CONVERSATION_ID,
+        _INPUT: semconv.TOOL_CALL_ARGUMENTS,
+        _OUTPUT: semconv.TOOL_CALL_RESULT,
+    },
+    kind=_kind,
+    values=_values,
+    fixes={None: _any, "llm": _model_call, "workflow": _flow},
+    alone=True,
     advice=Advice(
         name="Genkit",
         conversation="use the chat of ai.createSession({ sessionId }), which sets genkit:sessionId",

@@ -7,81 +7,67 @@ https://docs.haystack.deepset.ai/docs/tracing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import json_object, json_text, objects, parse_json, text
+from spangrade.converters.spans.observation import Kind, ModelCall, RunSpan, SpanFailure, ToolUse, changed
+from spangrade.converters.spans.values import json_object, objects, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
-_RUN = "haystack.agent.run"
+_RUN = "haystack.agent"
 _MODEL = "haystack.agent.step.llm"
 _TOOL = "haystack.agent.step.tool"
 _COMPONENT = "haystack.component"
+_KINDS: Mapping[str, Kind] = {f"{_RUN}.run": "workflow", _MODEL: "llm", _TOOL: "tool"}
 _NO_FAILURE = frozenset({"", "false", "none"})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Haystack has none)
-    """Read a span by Haystack's attributes."""
-    attributes = span.attributes
-    if span.name == _TOOL:
-        return _tool(span)
-    prefix = span.name
-    if span.name == "haystack.component.run":
-        kind = text(attributes.get("haystack.component.type")) or ""
-        prefix = _COMPONENT if kind.endswith("Generator") else ""
-    inputs = json_object(attributes.get(f"{prefix}.input"))
-    outputs = json_object(attributes.get(f"{prefix}.output"))
-    if prefix in {_MODEL, _COMPONENT}:
-        return _llm(span, inputs, outputs)
-    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: genai.NO_STEP})
-    if span.name != _RUN:
-        return observation
-    inputs = json_object(attributes.get("haystack.agent.input"))
-    outputs = json_object(attributes.get("haystack.agent.output"))
-    given = read_exchange(_messages(inputs.get("messages")), None)
-    answers = read_exchange(None, _messages(outputs.get("messages"))[-1:])
-    return observation._replace(
-        kind="workflow", user_input=given.user_input, response=answers.response or None
-    )
+def _kind(span: Span, attributes: Attributes) -> Kind:
+    if span.name == f"{_COMPONENT}.run":
+        component = text(attributes.get("haystack.component.type")) or ""
+        return "llm" if component.endswith("Generator") else "other"
+    return _KINDS.get(span.name, "other")
 
 
-def _tool(span: Span) -> Reading:
-    attributes = span.attributes
-    observation = genai.read_attributes(span, {semconv.OPERATION_NAME: genai.NO_STEP})
-    name, failure = text(attributes.get("haystack.tool.name")), attributes.get("haystack.tool.error")
-    return observation._replace(
-        kind="tool" if name else "other",
-        name=name,
-        arguments=json_text(attributes.get(f"{_TOOL}.input")),
-        result=json_text(attributes.get(f"{_TOOL}.output")),
-        failed=observation.failed or str(failure).lower() not in _NO_FAILURE,
-    )
-
-
-def _llm(span: Span, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Reading:
-    prompt = inputs.get("prompt")
+def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    if kind != "llm":
+        return {}
+    prefix = _MODEL if span.name == _MODEL else _COMPONENT
+    inputs, outputs = (json_object(attributes.get(f"{prefix}.{side}")) for side in ("input", "output"))
+    prompt, replies = inputs.get("prompt"), outputs.get("replies")
     messages = [{"role": "user", "content": prompt}] if text(prompt) else _messages(inputs.get("messages"))
-    replies = outputs.get("replies")
     answers: list[Any] = _messages(replies)
     if isinstance(replies, list) and not answers:
         answers = [{"role": "assistant", "content": reply} for reply in replies[:1]]
-    metas = [*(message.get("meta") for message in answers), *objects(outputs.get("meta"))]
+    return {semconv.INPUT_MESSAGES: messages or None, semconv.OUTPUT_MESSAGES: answers or None}
+
+
+def _model_call(call: ModelCall, span: Span, attributes: Attributes) -> ModelCall:
+    outputs = json_object(attributes.get(f"{_MODEL if span.name == _MODEL else _COMPONENT}.output"))
+    metas = [
+        *(reply.get("meta") for reply in _messages(outputs.get("replies"))),
+        *objects(outputs.get("meta")),
+    ]
     meta = next((one for one in map(json_object, metas) if one), {})
-    own = {
-        semconv.OPERATION_NAME: semconv.CHAT,
-        semconv.INPUT_MESSAGES: messages or None,
-        semconv.OUTPUT_MESSAGES: answers or None,
-    }
-    return genai.read_attributes(span, own)._replace(
-        model=text(meta.get("model")), **provider_values.tokens(json_object(meta.get("usage")))
-    )
+    tokens = provider_values.tokens(json_object(meta.get("usage")))
+    return changed(call, model=text(meta.get("model")), **tokens)
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    is_failed = str(attributes.get("haystack.tool.error")).lower() not in _NO_FAILURE
+    return call._replace(failure=call.failure or SpanFailure()) if is_failed else call
+
+
+def _run(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
+    inputs, outputs = (json_object(attributes.get(f"{_RUN}.{side}")) for side in ("input", "output"))
+    given = read_exchange(_messages(inputs.get("messages")), None)
+    answers = read_exchange(None, _messages(outputs.get("messages"))[-1:])
+    return changed(run, user_input=given.user_input, response=answers.response or None)
 
 
 def _messages(value: Any) -> list[dict[str, Any]]:
@@ -105,7 +91,15 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 DIALECT = Dialect(
     name="haystack",
     signs=Signs(name_prefixes=("haystack.",)),
-    read=read,
+    names={
+        "haystack.tool.name": semconv.TOOL_NAME,
+        f"{_TOOL}.input": semconv.TOOL_CALL_ARGUMENTS,
+        f"{_TOOL}.output": semconv.TOOL_CALL_RESULT,
+    },
+    kind=_kind,
+    values=_values,
+    fixes={"llm": _model_call, "tool": _tool, "workflow": _run},
+    alone=True,
     advice=Advice(
         name="Haystack",
         content="set HAYSTACK_CONTENT_TRACING_ENABLED=true",

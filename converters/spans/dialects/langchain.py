@@ -6,32 +6,23 @@ takes each node of a graph for an agent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from spangrade.converters.spans import langchain_values, run_io
+from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.advice import GENAI_CONTENT, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import json_text, parse_json
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import RunSpan, ToolUse
+from spangrade.converters.spans.values import parse_json
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, and a tool's result as LangChain's."""
-    attributes = with_events(span, logs)
-    observation = langchain_values.without_control_flow(span, genai.read_attributes(span, attributes))
-    if observation.kind == "agent" and observation.name in langchain_values.NODES_OF_AGENTS:
-        return observation._replace(kind="workflow", name=None, agent=None)
-    if observation.kind != "tool":
-        return observation
-    output = parse_json(attributes.get(semconv.TOOL_CALL_RESULT))
-    arguments = run_io.python_value(attributes.get(semconv.TOOL_CALL_ARGUMENTS))
-    return observation._replace(
-        arguments=json_text(arguments), **langchain_values.tool_output(observation, output)
-    )
+def _agent(run: RunSpan, _: Span, __: Attributes) -> RunSpan:
+    if run.name in langchain_values.NODES_OF_AGENTS:
+        return run._replace(is_agent=False, name=None, agent=None)
+    return run
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    return langchain_values.with_tool_output(call, parse_json(attributes.get(semconv.TOOL_CALL_RESULT)))
 
 
 DIALECT = Dialect(
@@ -45,7 +36,7 @@ DIALECT = Dialect(
             }
         )
     ),
-    read=read,
+    fixes={None: langchain_values.without_control_flow, "agent": _agent, "tool": _tool},
     before=("openinference",),
     advice=Advice(
         name="LangChain by OpenTelemetry",

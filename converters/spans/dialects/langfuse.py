@@ -9,27 +9,25 @@ https://langfuse.com/docs/observability/overview
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import cached_tokens, provider_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.declarations import declared_tools
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import (
-    count,
-    first_text,
-    json_object,
-    json_text,
-    objects,
-    parse_json,
-    text,
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
+from spangrade.converters.spans.observation import (
+    Kind,
+    ModelCall,
+    Observation,
+    RunSpan,
+    ToolUse,
+    changed,
+    named_run,
 )
+from spangrade.converters.spans.values import count, first_text, json_object, objects, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _KIND = "langfuse.observation.type"
 _KINDS: dict[str | None, Kind] = {
@@ -42,56 +40,51 @@ _KINDS: dict[str | None, Kind] = {
 _CALL = {"args", "kwargs"}
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Langfuse has none)
-    """Read a span by Langfuse's attributes."""
-    attributes = span.attributes
-    kind = _KINDS.get(text(attributes[_KIND]), "other")
+def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    own: dict[str, Any] = {
+        semconv.CONVERSATION_ID: first_text(map(attributes.get, ("session.id", "langfuse.session.id"))),
+        semconv.USER_ID: first_text(map(attributes.get, ("user.id", "langfuse.user.id"))),
+    }
     inputs, outputs = _value(attributes, "input"), _value(attributes, "output")
-    declared, inputs = _without_declarations(inputs)
-    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
     if kind == "llm":
-        own = {
-            semconv.OPERATION_NAME: semconv.CHAT,
-            semconv.INPUT_MESSAGES: provider_values.request_messages(inputs) or None,
-            semconv.OUTPUT_MESSAGES: provider_values.response_messages(outputs) or None,
-        }
-    observation = genai.read_attributes(span, own)
-    session_ids = (attributes.get("session.id"), attributes.get("langfuse.session.id"))
-    user_ids = (attributes.get("user.id"), attributes.get("langfuse.user.id"))
-    failed = attributes.get("langfuse.observation.level") == "ERROR"
-    message = text(attributes.get("langfuse.observation.status_message")) if failed else None
-    observation = observation._replace(
-        kind=kind,
-        conversation_id=first_text(session_ids),
-        user_id=first_text(user_ids),
-        failed=observation.failed or failed,
-        error=observation.error or message,
+        own |= provider_values.exchange(_without_declarations(inputs)[1], outputs)
+    elif kind == "tool":
+        own |= {semconv.TOOL_NAME: span.name, semconv.TOOL_CALL_RESULT: outputs}
+        own[semconv.TOOL_CALL_ARGUMENTS] = run_io.arguments(inputs)
+    return own
+
+
+def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
+    if attributes.get("langfuse.observation.level") != "ERROR":
+        return observation
+    error = observation.failure and observation.failure.error
+    message = text(attributes.get("langfuse.observation.status_message"))
+    return changed(observation, failed=True, error=error or message)
+
+
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
+    declared, _inputs = _without_declarations(_value(attributes, "input"))
+    usage = json_object(attributes.get("langfuse.observation.usage_details"))
+    model = text(attributes.get("langfuse.observation.model.name"))
+    is_own = "input" in usage or "output" in usage
+    counts = _tokens(usage, model) if is_own else provider_values.tokens(usage)
+    return changed(
+        call, model=model, tool_declarations=declared_tools(declared) if declared else None, **counts
     )
-    match kind:
-        case "llm":
-            tools = declared_tools(declared) if declared else observation.tool_declarations
-            return observation._replace(tool_declarations=tools, **_llm(attributes))
-        case "tool":
-            arguments = json_text(run_io.arguments(inputs))
-            tool = observation._replace(name=span.name, arguments=arguments, result=json_text(outputs))
-            return tool._replace(**run_io.tool_output(tool, outputs))
-        case "agent" | "workflow":
-            name = span.name if kind == "agent" else _langchain_agent(span)
-            given = _argument(inputs)
-            return observation._replace(
-                kind="agent" if name else "workflow",
-                name=name,
-                agent=name,
-                user_input=run_io.user_input(given, topmost=False),
-                response=run_io.response(outputs, topmost=False),
-                run_input=run_io.user_input(given, topmost=True),
-                run_output=run_io.response(outputs, topmost=True),
-                only_topmost=attributes[_KIND] == "span",
-            )
-    return observation
 
 
-def _value(attributes: Mapping[str, Any], side: str) -> Any:
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    return run_io.with_tool_output(call, _value(attributes, "output"))
+
+
+def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
+    _declared, inputs = _without_declarations(_value(attributes, "input"))
+    named = named_run(run, span.name if run.is_agent or _is_langchains_agent(span) else None)
+    named = run_io.with_io(named, _argument(inputs), _value(attributes, "output"))
+    return changed(named, only_topmost=attributes[_KIND] == "span")
+
+
+def _value(attributes: Attributes, side: str) -> Any:
     value = attributes.get(f"langfuse.observation.{side}")
     return parse_json(attributes.get(f"langfuse.trace.{side}") if value is None else value)
 
@@ -108,10 +101,9 @@ def _without_declarations(messages: Any) -> tuple[list[Any], Any]:
     return declared, [m for m in messages if not (isinstance(m, dict) and m.get("content") in declared)]
 
 
-def _langchain_agent(span: Span) -> str | None:
-    """Return the name of the agent that a chain of LangChain runs; None if it is not an agent's own run."""
-    name = parse_json(span.attributes.get("langfuse.observation.metadata.lc_agent_name"))
-    return span.name if name == span.name else None
+def _is_langchains_agent(span: Span) -> bool:
+    """Return whether a chain of LangChain is an agent's own run."""
+    return bool(parse_json(span.attributes.get("langfuse.observation.metadata.lc_agent_name")) == span.name)
 
 
 def _argument(value: Any) -> Any:
@@ -120,15 +112,6 @@ def _argument(value: Any) -> Any:
         return value
     positional, named = value["args"], value["kwargs"]
     return positional[0] if isinstance(positional, list) and len(positional) == 1 and not named else named
-
-
-def _llm(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    usage = json_object(attributes.get("langfuse.observation.usage_details"))
-    model = text(attributes.get("langfuse.observation.model.name"))
-    return {
-        "model": model,
-        **(_tokens(usage, model) if "input" in usage or "output" in usage else provider_values.tokens(usage)),
-    }
 
 
 def _tokens(usage: Mapping[str, Any], model: str | None) -> dict[str, Any]:
@@ -167,7 +150,10 @@ def _first(counts: Mapping[str, int], *names: str) -> int | None:
 DIALECT = Dialect(
     name="langfuse",
     signs=Signs(attributes=frozenset({_KIND})),
-    read=read,
+    kind=kind_by(_KIND, _KINDS, "other"),
+    values=_values,
+    fixes={None: _any, "llm": _model_call, "tool": _tool, "agent": _run, "workflow": _run},
+    alone=True,
     advice=Advice(
         name="Langfuse",
         content="set input and output on the observations, and do not set "

@@ -8,112 +8,94 @@ https://docs.langchain.com/langsmith/trace-with-opentelemetry
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import first_text, json_text, parse_json, text
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import Kind, Observation, RunSpan, ToolUse, changed, named_run
+from spangrade.converters.spans.values import first_text, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _KIND = "langsmith.span.kind"
 _METADATA = "langsmith.metadata."
-_CONVERSATION_IDS = ("session_id", "thread_id", "conversation_id")
+_CONVERSATION_IDS = tuple(_METADATA + name for name in ("session_id", "thread_id", "conversation_id"))
+_INTEGRATION = _METADATA + "ls_integration"
 _TRACEBACK = "Traceback (most recent call last)"  # follows an exception's message
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (LangSmith has none)
-    """Read a span by LangSmith's attributes, and by the GenAI conventions what they lack."""
-    attributes = span.attributes
-    start = len(_METADATA)
-    metadata = {key[start:]: value for key, value in attributes.items() if key.startswith(_METADATA)}
-    inputs, outputs = (parse_json(attributes.get(f"gen_ai.{side}")) for side in ("prompt", "completion"))
+def _kind(span: Span, attributes: Attributes) -> Kind:
     kind = attributes[_KIND]
-    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
+    if kind == "chain":
+        return "workflow" if _is_agent(span) or _is_whole(attributes) else "other"
+    return kind if kind in ("llm", "tool") else "other"
+
+
+def _is_agent(span: Span) -> bool:
+    return text(span.attributes.get(_METADATA + "lc_agent_name")) == span.name
+
+
+def _is_whole(attributes: Attributes) -> bool:
+    return _METADATA + "langgraph_node" not in attributes
+
+
+def _io(attributes: Attributes) -> tuple[Any, Any]:
+    inputs, outputs = (parse_json(attributes.get(f"gen_ai.{side}")) for side in ("prompt", "completion"))
+    return inputs, outputs
+
+
+def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    own: dict[str, Any] = {semconv.CONVERSATION_ID: first_text(map(attributes.get, _CONVERSATION_IDS))}
+    inputs, outputs = _io(attributes)
     if kind == "llm":
-        own = {
-            semconv.OPERATION_NAME: semconv.CHAT,
-            semconv.INPUT_MESSAGES: _request(inputs) or None,
-            semconv.OUTPUT_MESSAGES: _response(outputs) or None,
-        }
-    observation = _without_traceback(genai.read_attributes(span, {**attributes, **own}))
-    observation = observation._replace(
-        conversation_id=first_text(map(metadata.get, _CONVERSATION_IDS)),
-        user_id=observation.user_id or text(metadata.get("user_id")),
-    )
-    match kind:
-        case "tool":
-            return _tool(span, observation, inputs, outputs)
-        case "chain":
-            return observation._replace(**_run(span, observation, metadata, inputs, outputs))
-    return observation
+        given, message = provider_values.request_messages(inputs), langchain_values.generated_message(outputs)
+        answers = [message] if message else provider_values.response_messages(outputs)
+        own[semconv.INPUT_MESSAGES] = langchain_values.provider_messages(given) or given or None
+        own[semconv.OUTPUT_MESSAGES] = langchain_values.provider_messages(answers) or answers or None
+    elif kind == "tool":
+        own[semconv.TOOL_NAME] = text(attributes.get(semconv.TOOL_NAME)) or span.name
+        own[semconv.TOOL_CALL_ARGUMENTS] = run_io.arguments(inputs)
+        own[semconv.TOOL_CALL_RESULT] = _tool_output(outputs)
+    return own
 
 
-def _without_traceback(observation: Reading) -> Reading:
-    if observation.error is None:
+def _tool_output(outputs: Any) -> Any:
+    is_wrapped = isinstance(outputs, dict) and outputs.keys() <= {"output"}
+    return outputs.get("output") if is_wrapped else outputs
+
+
+def _any(observation: Observation, _: Span, __: Attributes) -> Observation:
+    """Return an observation without the traceback of its error, or without a failure that hands over."""
+    if observation.failure is None or observation.failure.error is None:
         return observation
-    error = observation.error.partition(_TRACEBACK)[0].strip() or None
+    error = observation.failure.error.partition(_TRACEBACK)[0].strip() or None
     if error is not None and langchain_values.is_control_flow(error):
-        return observation._replace(failed=False, error=None)
-    return observation._replace(error=error)
+        return observation._replace(failure=None)
+    return observation._replace(failure=observation.failure._replace(error=error))
 
 
-def _request(inputs: Any) -> list[dict[str, Any]]:
-    given = provider_values.request_messages(inputs)
-    return langchain_values.provider_messages(given) or given
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    outputs = _tool_output(_io(attributes)[1])
+    return run_io.with_tool_output(call._replace(agent=None), outputs)
 
 
-def _response(outputs: Any) -> list[dict[str, Any]]:
-    message = langchain_values.generated_message(outputs)
-    answers = [message] if message else provider_values.response_messages(outputs)
-    return langchain_values.provider_messages(answers) or answers
-
-
-def _tool(span: Span, observation: Reading, inputs: Any, outputs: Any) -> Reading:
-    if isinstance(outputs, dict) and outputs.keys() <= {"output"}:
-        outputs = outputs.get("output")
-    tool = observation._replace(
-        kind="tool",
-        name=text(span.attributes.get(semconv.TOOL_NAME)) or span.name,
-        agent=None,
-        arguments=json_text(run_io.arguments(inputs)),
-        result=json_text(outputs),
-    )
-    return tool._replace(**run_io.tool_output(tool, outputs))
-
-
-def _run(
-    span: Span, observation: Reading, metadata: Mapping[str, Any], inputs: Any, outputs: Any
-) -> dict[str, Any]:
-    name = text(metadata.get("lc_agent_name"))
-    is_agent = name is not None and name == span.name
-    is_whole = "langgraph_node" not in metadata
-    if not is_agent and not is_whole:
-        return {}
-    is_graph = "ls_integration" in metadata or langchain_values.holds_messages(outputs)
-    return {
-        "kind": "agent" if is_agent else "workflow",
-        "name": name if is_agent else None,
-        "agent": name if is_agent else None,
-        "user_input": run_io.user_input(inputs, topmost=False),
-        "response": run_io.response(outputs, topmost=False),
-        "run_input": run_io.user_input(inputs, topmost=True),
-        "run_output": run_io.response(outputs, topmost=True),
-        "only_topmost": not is_agent and "ls_integration" not in metadata,
-        "state": langchain_values.state_writes(outputs, span.end_ns)
-        if is_graph and is_whole
-        else observation.state,
-    }
+def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
+    inputs, outputs = _io(attributes)
+    is_agent, is_graph = _is_agent(span), _INTEGRATION in attributes
+    run = run_io.with_io(named_run(run, span.name if is_agent else None), inputs, outputs)
+    run = changed(run, only_topmost=not is_agent and not is_graph)
+    if _is_whole(attributes) and (is_graph or langchain_values.holds_messages(outputs)):
+        return changed(run, state=langchain_values.state_writes(outputs, span.end_ns))
+    return run
 
 
 DIALECT = Dialect(
     name="langsmith",
     signs=Signs(attributes=frozenset({_KIND})),
-    read=read,
+    kind=_kind,
+    values=_values,
+    fixes={None: _any, "tool": _tool, "workflow": _run},
     advice=Advice(
         name="LangSmith",
         content="unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS",

@@ -8,26 +8,28 @@ https://docs.litellm.ai/docs/observability/opentelemetry_integration
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import Kind, ModelCall, changed
 from spangrade.converters.spans.values import json_object, literal, objects, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _LONGEST = 10_000  # characters of an object in Python's syntax
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, and a model call's tool calls and usage by LiteLLM's own attributes."""
-    attributes = dict(with_events(span, logs))
+def _kind(span: Span, attributes: Attributes) -> Kind | None:
+    return None if genai.kind_of_span(span, attributes) == "llm" else "other"
+
+
+def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
+    """Return the answer of a model with the calls that its parts lack."""
     calls = [
         {
             "type": "tool_call",
@@ -37,18 +39,20 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
         for call in numbered(attributes, "gen_ai.completion.")
         if "function_call.name" in call
     ]
-    if calls:
-        answers = objects(parse_json(attributes.get(semconv.OUTPUT_MESSAGES)))
-        has_calls = any(part.get("type") == "tool_call" for a in answers for part in objects(a.get("parts")))
-        if not has_calls:
-            answers.append({"role": "assistant", "parts": calls})
-        attributes[semconv.OUTPUT_MESSAGES] = answers
-    observation = genai.read_attributes(span, attributes)
-    if observation.kind != "llm":
-        return observation._replace(kind="other")
+    if not calls:
+        return {}
+    answers = objects(parse_json(attributes.get(semconv.OUTPUT_MESSAGES)))
+    if not any(part.get("type") == "tool_call" for a in answers for part in objects(a.get("parts"))):
+        answers.append({"role": "assistant", "parts": calls})
+    return {semconv.OUTPUT_MESSAGES: answers}
+
+
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     asked_with = _object(attributes.get("metadata.requester_metadata"))  # by the caller of a proxy
-    session = observation.conversation_id or text(asked_with.get("session_id"))
-    return observation._replace(conversation_id=session, **_details(attributes))
+    session = call.session.conversation_id or text(asked_with.get("session_id"))
+    tokens = provider_values.tokens(_object(attributes.get("metadata.usage_object")))
+    details = {name: n for name, n in tokens.items() if name not in ("input_tokens", "output_tokens")}
+    return changed(call, conversation_id=session, **details)
 
 
 def _object(given: Any) -> Mapping[str, Any]:
@@ -59,16 +63,12 @@ def _object(given: Any) -> Mapping[str, Any]:
     return found
 
 
-def _details(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cached and the reasoning tokens of a call."""
-    tokens = provider_values.tokens(_object(attributes.get("metadata.usage_object")))
-    return {name: n for name, n in tokens.items() if name not in {"input_tokens", "output_tokens"}}
-
-
 DIALECT = Dialect(
     name="litellm",
     signs=Signs(scopes=frozenset({"litellm"})),
-    read=read,
+    kind=_kind,
+    values=_values,
+    fixes={"llm": _model_call},
     before=("openinference",),
     advice=Advice(
         name="LiteLLM",

@@ -9,51 +9,58 @@ https://docs.livekit.io/agents/observability/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from spangrade.converters.spans import run_io
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import json_text, text
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import (
+    Handoff,
+    Kind,
+    ModelCall,
+    Observation,
+    RunSpan,
+    ToolUse,
+    TurnSpan,
+    changed,
+)
+from spangrade.converters.spans.values import text
+from spangrade.tracer import semconv
+from spangrade.tracer.span import Span
+
+_LABEL = "lk.agent_label"
+_KINDS: dict[str, Kind] = {"update_agent": "handoff", "start_agent_activity": "agent"}
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, and by LiveKit's own attributes what they lack."""
-    attributes = with_events(span, logs)
-    observation = genai.read_attributes(span, attributes)
-    label = text(attributes.get("lk.agent_label"))
-    if observation.kind == "tool":
-        return observation._replace(**_tool(observation, attributes))
-    if span.name == "agent_turn":
-        return observation._replace(
-            user_input=_own(attributes, "user_input") or observation.user_input,
-            response=_own(attributes, "response.text") or observation.response,
-        )
-    if span.name == "update_agent" and label:
-        previous = text(attributes.get("lk.previous_agent_label"))
-        return observation._replace(kind="handoff", agent=previous, handoff_to=label)
-    if span.name == "start_agent_activity" and label:
-        return observation._replace(kind="agent", name=label, agent=label)
-    return observation
+def _kind(span: Span, attributes: Attributes) -> Kind | None:
+    return _KINDS.get(span.name) if text(attributes.get(_LABEL)) else None
 
 
-def _tool(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    result = _own(attributes, "function_tool.output")
-    is_error = attributes.get("lk.function_tool.is_error") is True
-    changes: dict[str, Any] = {"failed": observation.failed or is_error}
-    if result is not None and observation.result is None:
-        changes["result"] = json_text(run_io.python_value(result))
-    if is_error:
-        changes["error"] = result or observation.error
-    return changes
+def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, object]:
+    label = _LABEL if kind == "agent" else "lk.previous_agent_label"
+    return {semconv.AGENT_NAME: attributes.get(label)} if span.name in _KINDS and kind is not None else {}
 
 
-def _own(attributes: Mapping[str, Any], name: str) -> str | None:
+def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
+    if span.name != "agent_turn" or not isinstance(observation, RunSpan | TurnSpan | ModelCall):
+        return observation
+    exchange = observation.exchange
+    return changed(
+        observation,
+        user_input=_own(attributes, "user_input") or exchange.user_input,
+        response=_own(attributes, "response.text") or exchange.response,
+    )
+
+
+def _handoff(handoff: Handoff, _: Span, attributes: Attributes) -> Handoff:
+    return handoff._replace(handoff_to=text(attributes.get(_LABEL)))
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    if attributes.get("lk.function_tool.is_error") is not True:
+        return call
+    error = call.failure and call.failure.error
+    return changed(call, failed=True, error=_own(attributes, "function_tool.output") or error)
+
+
+def _own(attributes: Attributes, name: str) -> str | None:
     """Return the text of an attribute of LiveKit's, marked as personal or not."""
     return text(attributes.get(f"lk.pii.{name}")) or text(attributes.get(f"lk.{name}"))
 
@@ -61,7 +68,13 @@ def _own(attributes: Mapping[str, Any], name: str) -> str | None:
 DIALECT = Dialect(
     name="livekit",
     signs=Signs(scopes=frozenset({"livekit-agents"})),
-    read=read,
+    names={
+        "lk.pii.function_tool.output": semconv.TOOL_CALL_RESULT,
+        "lk.function_tool.output": semconv.TOOL_CALL_RESULT,
+    },
+    kind=_kind,
+    values=_values,
+    fixes={None: _any, "handoff": _handoff, "tool": _tool},
     before=("openinference",),
     advice=Advice(
         name="LiveKit",

@@ -6,41 +6,47 @@ well. A streamed call is two spans: the request, and a log with the response whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import Kind, ModelCall, Observation, changed, structure_of
 from spangrade.converters.spans.provider_values import tokens
-from spangrade.converters.spans.reading import Reading
 from spangrade.converters.spans.values import json_object, objects
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, and what they lack from the request and the response."""
-    attributes = dict(with_events(span, logs))
-    request = json_object(attributes.get("request_data"))
-    response = json_object(attributes.get("response_data"))
+def _kind(_: Span, attributes: Attributes) -> Kind | None:
+    if semconv.OPERATION_NAME in attributes:
+        return None
+    return "llm" if "messages" in json_object(attributes.get("request_data")) else None
+
+
+def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
+    """Return the messages of the request and of the response, where the conventions' own are not there."""
+    request, response = (json_object(attributes.get(f"{side}_data")) for side in ("request", "response"))
+    own: dict[str, Any] = {}
     if "messages" in request:
-        attributes.setdefault(semconv.OPERATION_NAME, semconv.CHAT)
-        attributes.setdefault(semconv.INPUT_MESSAGES, request["messages"])
+        own[semconv.INPUT_MESSAGES] = request["messages"]
     if isinstance(message := response.get("message"), dict):
-        attributes.setdefault(semconv.OUTPUT_MESSAGES, [_unwrapped(message)])
+        own[semconv.OUTPUT_MESSAGES] = [_unwrapped(message)]
     elif "combined_chunk_content" in response:
-        attributes.setdefault(semconv.OUTPUT_MESSAGES, response["combined_chunk_content"])
-    usage = json_object(response.get("usage") or attributes.get("gen_ai.usage.raw"))
-    observation = genai.read_attributes(span, attributes)._replace(**tokens(usage))
+        own[semconv.OUTPUT_MESSAGES] = response["combined_chunk_content"]
+    return {name: value for name, value in own.items() if name not in attributes}
+
+
+def _model_call(call: ModelCall, span: Span, attributes: Attributes) -> Observation:
+    request, response = (json_object(attributes.get(f"{side}_data")) for side in ("request", "response"))
     is_log = attributes.get("logfire.span_type") == "log"
-    if request.get("stream") and not is_log and not observation.failed:
-        return observation._replace(kind="other")  # the log records the same call, with its response
+    if request.get("stream") and not is_log and call.failure is None:
+        return structure_of(call)  # the log records the same call, with its response
     duration = attributes.get("duration")
     if is_log and isinstance(duration, int | float) and 0 <= duration * 1e9 <= span.end_ns:
-        return observation._replace(start_ns=span.end_ns - int(duration * 1e9))
-    return observation
+        call = call._replace(span=call.span._replace(start_ns=span.end_ns - int(duration * 1e9)))
+    usage = json_object(response.get("usage") or attributes.get("gen_ai.usage.raw"))
+    return changed(call, **tokens(usage))
 
 
 def _unwrapped(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,10 +64,12 @@ def _unwrapped(message: Mapping[str, Any]) -> dict[str, Any]:
 DIALECT = Dialect(
     name="logfire",
     signs=Signs(scope_prefixes=("logfire",)),
-    read=read,
-    repeats_calls=True,
     only_if=lambda span: "request_data" in span.attributes,
+    kind=_kind,
+    values=_values,
+    fixes={"llm": _model_call},
     before=("openinference",),
+    repeats_calls=True,
     advice=Advice(
         name="Logfire's model clients",
         content="let logfire.configure(scrubbing=…) keep request_data and response_data",

@@ -7,18 +7,24 @@ https://logfire.pydantic.dev/docs/integrations/llms/openai/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import json_object, json_text, parse_json, text
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import (
+    Handoff,
+    Kind,
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    changed,
+    named_run,
+)
+from spangrade.converters.spans.values import json_object, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 # By the beginning of the template.
 _KINDS: tuple[tuple[str, Kind], ...] = (
@@ -31,58 +37,59 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
 )
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Logfire has none)
-    """Read a span by Logfire's attributes."""
-    attributes = span.attributes
+def _kind(span: Span, attributes: Attributes) -> Kind:
     template = text(attributes.get("logfire.msg_template")) or span.name
-    kind: Kind = next((kind for start, kind in _KINDS if template.startswith(start)), "other")
-    own: dict[str, Any] = {semconv.OPERATION_NAME: genai.NO_STEP}
+    return next((kind for start, kind in _KINDS if template.startswith(start)), "other")
+
+
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    own: dict[str, Any] = {semconv.AGENT_NAME: attributes.get("name") if kind == "agent" else None}
     if kind == "llm":
         given = attributes.get("raw_input", attributes.get("input"))
         returned = attributes.get("response", attributes.get("output"))
-        own = {
-            semconv.OPERATION_NAME: semconv.CHAT,
-            semconv.INPUT_MESSAGES: provider_values.request_messages(given) or None,
-            semconv.OUTPUT_MESSAGES: provider_values.response_messages(returned) or None,
-        }
-    observation = genai.read_attributes(span, {**attributes, **own})._replace(
-        kind=kind, name=None, agent=None
-    )
+        own |= provider_values.exchange(given, returned)
+    elif kind == "tool":
+        arguments = run_io.arguments(parse_json(attributes.get("input")))
+        own |= {semconv.TOOL_NAME: attributes.get("name"), semconv.TOOL_CALL_ARGUMENTS: arguments}
+        own[semconv.TOOL_CALL_RESULT] = attributes.get("output")
+    elif kind == "handoff":
+        own[semconv.AGENT_NAME] = attributes.get("from_agent")
+    elif kind == "workflow":
+        group = attributes.get("group_id")
+        own[semconv.CONVERSATION_ID] = None if group == "null" else group
+    return own
+
+
+def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
     error = json_object(attributes.get("error"))
-    if error and kind != "other":
-        observation = observation._replace(failed=True, error=text(error.get("message")) or observation.error)
-    return observation._replace(**_changes(kind, observation, attributes))
+    if not error or isinstance(observation, Structure):
+        return observation
+    known = observation.failure and observation.failure.error
+    return changed(observation, failed=True, error=text(error.get("message")) or known)
 
 
-def _changes(kind: Kind, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    name = text(attributes.get("name"))
-    match kind:
-        case "agent":
-            return {"kind": "agent" if name else "workflow", "name": name, "agent": name}
-        case "tool":
-            return {
-                "kind": "tool" if name else "other",
-                "name": name,
-                "arguments": json_text(run_io.arguments(parse_json(attributes.get("input")))),
-                "result": json_text(attributes.get("output")),
-            }
-        case "handoff":
-            source, target = attributes.get("from_agent"), attributes.get("to_agent")
-            return {"agent": text(source), "handoff_to": text(target)}
-        case "workflow":
-            group = text(attributes.get("group_id"))
-            return {"conversation_id": None if group == "null" else group}
-        case "llm":
-            usage = json_object(attributes.get("usage")) if observation.input_tokens is None else {}
-            counts = provider_values.tokens(usage)
-            return {name: n for name, n in counts.items() if name in {"input_tokens", "output_tokens"}}
-    return {}
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
+    usage = json_object(attributes.get("usage")) if call.tokens.input_tokens is None else {}
+    counts = provider_values.tokens(usage)
+    return changed(
+        call, **{name: n for name, n in counts.items() if name in ("input_tokens", "output_tokens")}
+    )
+
+
+def _handoff(handoff: Handoff, _: Span, attributes: Attributes) -> Handoff:
+    return handoff._replace(handoff_to=text(attributes.get("to_agent")))
+
+
+def _agent(run: RunSpan, _: Span, __: Attributes) -> RunSpan:
+    return named_run(run, run.agent)
 
 
 DIALECT = Dialect(
     name="logfire-agents",
     signs=Signs(scopes=frozenset({"logfire.openai_agents"})),
-    read=read,
+    kind=_kind,
+    values=_values,
+    fixes={None: _any, "agent": _agent, "llm": _model_call, "handoff": _handoff},
     before=("openinference",),
     advice=Advice(
         name="the OpenAI Agents SDK by Logfire",

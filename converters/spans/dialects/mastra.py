@@ -15,10 +15,20 @@ from spangrade.converters.spans import ai_sdk_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai, openinference
+from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import (
+    Kind,
+    ModelCall,
+    Observation,
+    RunSpan,
+    ToolUse,
+    as_kind,
+    changed,
+    named_run,
+)
 from spangrade.converters.spans.values import first_text, json_object, parse_json, text
+from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
 _TYPE = "mastra.span.type"
@@ -39,56 +49,57 @@ _PAYLOADS: dict[str | None, tuple[str, str]] = {
 _GENERATIONS = frozenset({"llm_generation", "model_generation"})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
+def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
     """Read a span by the conventions or by OpenInference's attributes, and by Mastra's what they lack."""
     attributes = span.attributes
-    by_arize = "openinference.span.kind" in attributes
-    observation = openinference.read(span, logs) if by_arize else genai.read(span, logs)
     type_ = text(attributes[_TYPE])
     kind = _KINDS.get(type_, "other")
     if type_ in _GENERATIONS:  # the sum of the calls in it where these are recorded
-        kind = "llm" if attributes.get("gen_ai.operation.name") == "chat" else "workflow"
-    if kind == "tool" and observation.kind != "tool":
+        kind = "llm" if attributes.get(semconv.OPERATION_NAME) == semconv.CHAT else "workflow"
+    if "openinference.span.kind" in attributes:
+        observation = genai.reader(openinference.DIALECT)(span, logs)
+    else:
+        observation = genai.read_attributes(span, with_events(span, logs), None if kind == "tool" else kind)
+    if kind == "tool" and not isinstance(observation, ToolUse):
         kind = "other"
-    changes: dict[str, Any] = {"kind": kind}
-    if not observation.conversation_id:
-        changes["conversation_id"] = text(attributes.get("mastra.metadata.threadId"))
+    observation = as_kind(observation, kind)
+    if observation.session.conversation_id is None:
+        session = text(attributes.get("mastra.metadata.threadId"))
+        observation = changed(observation, conversation_id=session)
     given, returned = _PAYLOADS.get(type_, ("input.value", "output.value"))
     inputs = parse_json(attributes.get(given, attributes.get("input.value")))
     outputs = json_object(attributes.get(returned, attributes.get("output.value")))
-    match kind:
-        case "agent":
-            named = (attributes.get("gen_ai.agent.name"), attributes.get("gen_ai.agent.id"), observation.name)
-            name = first_text(named)
-            changes |= {"kind": kind if name else "workflow", "name": name, "agent": name}
-            changes |= _run(observation, inputs, outputs)
-        case "workflow":
-            changes |= {"name": None, "agent": None, **_run(observation, inputs, outputs)}
-        case "llm":
-            answer = read_exchange(None, ai_sdk_values.answer(outputs.get("text"), outputs.get("toolCalls")))
-            changes["tool_calls"] = observation.tool_calls or answer.tool_calls
-            changes["response"] = observation.response or answer.response
-        case "other":
-            changes |= {"name": None, "tool_calls": (), "tool_results": (), "digests": None}
-    return observation._replace(**changes)
+    if isinstance(observation, RunSpan):
+        named = (attributes.get(semconv.AGENT_NAME), attributes.get("gen_ai.agent.id"), observation.name)
+        return _run(named_run(observation, first_text(named) if kind == "agent" else None), inputs, outputs)
+    if isinstance(observation, ModelCall):
+        answer = read_exchange(None, ai_sdk_values.answer(outputs.get("text"), outputs.get("toolCalls")))
+        known = observation.exchange
+        return changed(
+            observation,
+            tool_calls=known.tool_calls or answer.tool_calls,
+            response=known.response or answer.response,
+        )
+    return observation
 
 
-def _run(observation: Reading, inputs: Any, outputs: Mapping[str, Any]) -> dict[str, Any]:
+def _run(run: RunSpan, inputs: Any, outputs: Mapping[str, Any]) -> RunSpan:
     given = inputs.get("messages", inputs.get("prompt")) if isinstance(inputs, dict) else inputs
     if not isinstance(given, str):
         given = read_exchange(ai_sdk_values.messages(given), None).user_input
-    return {
-        "user_input": observation.user_input or text(given),
-        "response": observation.response or text(outputs.get("text")),
-    }
+    return changed(
+        run,
+        user_input=run.exchange.user_input or text(given),
+        response=run.exchange.response or text(outputs.get("text")),
+    )
 
 
 DIALECT = Dialect(
     name="mastra",
     signs=Signs(attributes=frozenset({_TYPE})),
     read=read,
-    repeats_calls=True,
     before=("openinference",),
+    repeats_calls=True,
     advice=Advice(
         name="Mastra",
         content="do not remove inputs and outputs in a span output processor or by hideInput and hideOutput",

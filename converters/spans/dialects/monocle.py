@@ -5,17 +5,14 @@ https://github.com/monocle2ai/monocle/blob/main/apptrace/docs/monocle_telemetry_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
+from spangrade.converters.spans.observation import Kind, ModelCall, TurnSpan, changed
 from spangrade.converters.spans.values import count, json_object, json_text, literal, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _KINDS: dict[str | None, Kind] = {
     "agentic.turn": "turn",
@@ -29,37 +26,35 @@ _KINDS: dict[str | None, Kind] = {
 _MOST = 100_000  # characters of the repr of a tool's arguments
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (it records no logs)
-    """Read a span by its type and its events."""
-    attributes = span.attributes
-    kind = _KINDS.get(text(attributes.get("span.type")), "other")
-    session = attributes.get("scope.agentic.session")
-    own = {semconv.OPERATION_NAME: genai.NO_STEP, semconv.CONVERSATION_ID: session}
-    reading = genai.read_attributes(span, own)._replace(kind=kind, not_understood=None)
-    events = {text(event.get("name")): json_object(event.get("attributes")) for event in span.events}
-    given = parse_json(events.get("data.input", {}).get("input"))
-    answered = parse_json(events.get("data.output", {}).get("response"))
-    if kind == "turn":
-        return reading._replace(user_input=_last(given), response=_last(answered))
-    if kind == "agent":
-        return reading._replace(name=text(attributes.get("entity.1.name")))
+def _event(span: Span, name: str) -> dict[str, Any]:
+    events = [json_object(e.get("attributes")) for e in span.events if e.get("name") == name]
+    return events[-1] if events else {}
+
+
+def _io(span: Span) -> tuple[Any, Any]:
+    given, answered = _event(span, "data.input").get("input"), _event(span, "data.output").get("response")
+    return parse_json(given), parse_json(answered)
+
+
+def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    name, (given, answered) = attributes.get("entity.1.name"), _io(span)
     if kind == "tool":
-        name, passed = text(attributes.get("entity.1.name")), _arguments(given)
-        return reading._replace(name=name, arguments=passed, result=json_text(answered))
-    return reading if kind == "other" else _model_call(reading, attributes, events, given, answered)
+        own = {semconv.TOOL_NAME: name, semconv.TOOL_CALL_ARGUMENTS: _arguments(given)}
+        return own | {semconv.TOOL_CALL_RESULT: answered}
+    return {semconv.AGENT_NAME: name} if kind == "agent" else {}
 
 
-def _model_call(
-    reading: Reading,
-    attributes: Mapping[str, Any],
-    events: Mapping[str | None, Mapping[str, Any]],
-    given: Any,
-    answered: Any,
-) -> Reading:
-    usage, answer = events.get("metadata", {}), answered
-    if isinstance(answered, dict) and len(answered) == 1:
-        (answer,) = answered.values()  # by its role: {"ai": "…"}
-    return reading._replace(
+def _turn(turn: TurnSpan, span: Span, _: Attributes) -> TurnSpan:
+    given, answered = _io(span)
+    return changed(turn, user_input=_last(given), response=_last(answered))
+
+
+def _model_call(call: ModelCall, span: Span, attributes: Attributes) -> ModelCall:
+    (given, answer), usage = _io(span), _event(span, "metadata")
+    if isinstance(answer, dict) and len(answer) == 1:
+        (answer,) = answer.values()  # by its role: {"ai": "…"}
+    return changed(
+        call,
         model=text(attributes.get("entity.2.name")),
         provider=(text(attributes.get("entity.1.type")) or "").removeprefix("inference.") or None,
         user_input=_last(given),
@@ -86,7 +81,11 @@ def _arguments(given: Any) -> str | None:
 DIALECT = Dialect(
     name="monocle",
     signs=Signs(scopes=frozenset({"monocle_apptrace"})),
-    read=read,
+    names={"scope.agentic.session": semconv.CONVERSATION_ID},
+    kind=kind_by("span.type", _KINDS, "other"),
+    values=_values,
+    fixes={"turn": _turn, "llm": _model_call},
+    alone=True,
     advice=Advice(
         name="Monocle",
         conversation='run each conversation in the scope "agentic.session" of Monocle',

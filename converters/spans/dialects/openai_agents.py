@@ -7,33 +7,36 @@ repr of a value: `ResponseFunctionToolCall(arguments='{}', call_id='call_5', …
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import Handoff, Kind, Observation, RunSpan
 from spangrade.converters.spans.values import is_removed, literal, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
+
+_TARGET = "gen_ai.handoff.to_agent"
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, without its placeholders and with its hand-offs."""
-    attributes = dict(with_events(span, logs))
-    for name in (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES):
-        if name in attributes:
-            attributes[name] = _messages(parse_json(attributes[name]))
-    observation = genai.read_attributes(span, attributes)
-    if target := text(attributes.get("gen_ai.handoff.to_agent")):
-        source = text(attributes.get("gen_ai.handoff.from_agent"))
-        return observation._replace(kind="handoff", name=None, agent=source, handoff_to=target)
-    if observation.kind != "agent":
-        return observation._replace(agent=None, name=observation.name if observation.kind == "tool" else None)
-    return observation
+def _kind(_: Span, attributes: Attributes) -> Kind | None:
+    return "handoff" if text(attributes.get(_TARGET)) else None
+
+
+def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
+    names = (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES)
+    return {name: _messages(parse_json(attributes[name])) for name in names if name in attributes}
+
+
+def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
+    if isinstance(observation, Handoff):
+        source, target = (text(attributes.get(f"gen_ai.handoff.{side}_agent")) for side in ("from", "to"))
+        return observation._replace(agent=source, handoff_to=target)
+    if isinstance(observation, RunSpan):
+        return observation if observation.is_agent else observation._replace(agent=None, name=None)
+    return observation._replace(agent=None)
 
 
 def _messages(messages: Any) -> Any:
@@ -83,7 +86,9 @@ def _literals(source: str) -> Mapping[str, Any] | None:
 DIALECT = Dialect(
     name="openai-agents",
     signs=Signs(scopes=frozenset({"opentelemetry.instrumentation.openai_agents"})),
-    read=read,
+    kind=_kind,
+    values=_values,
+    fixes={None: _any},
     advice=Advice(
         name="the OpenAI Agents SDK by OpenTelemetry",
         content=f"set {CAPTURE_CONTENT_VARIABLE}=span_and_event, and do not set {OPENAI_TRACES}",

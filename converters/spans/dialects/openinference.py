@@ -7,25 +7,35 @@ kind; a chain may be anything from a whole run to a function in it, so that only
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import declarations, langchain_values, llama_index_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
-from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import messages
 from spangrade.converters.spans.joined_calls import declared_names, split_calls
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import ToolResult
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import (
+    Handoff,
+    Kind,
+    ModelCall,
+    Observation,
+    RunSpan,
+    ToolResult,
+    ToolUse,
+    changed,
+    named_run,
+)
 from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer import semconv
+from spangrade.tracer.span import Span
 
 _KIND = "openinference.span.kind"
 _CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id")
+_HANDOFF = "handoff to "
 _RANDOM_ID = re.compile(r"[0-9a-f-]{16,}")
 # The names of smolagents' agents that were given none.
 _SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
@@ -33,47 +43,59 @@ _SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
 _NOT_CALLS = re.compile(r"\._prepare_\w+$")
 # A tool by which a model ends its run.
 _NOT_TOOLS = frozenset({"final_answer"})
+_MODELS = ("llm.response.model_name", "llm.model_name", "llm.request.model_name")
+_TOKENS = {
+    "input_tokens": "llm.token_count.prompt",
+    "output_tokens": "llm.token_count.completion",
+    "cached_input_tokens": "llm.token_count.prompt_details.cache_read",
+    "reasoning_tokens": "llm.token_count.completion_details.reasoning",
+    "cache_write_tokens": "llm.token_count.prompt_details.cache_write",
+}
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by OpenInference's attributes, and by the GenAI conventions what they lack."""
-    attributes = with_events(span, logs)
-    observation = langchain_values.without_control_flow(span, genai.read_attributes(span, attributes))
+def _kind(span: Span, attributes: Attributes) -> Kind | None:
+    word = attributes.get(_KIND)
+    if word == "LLM":
+        return None if _NOT_CALLS.search(span.name) else "llm"
+    if word == "TOOL" or (word == "AGENT" and "tool.name" in attributes):
+        if _tool_name(attributes) is None and span.name.startswith(_HANDOFF):
+            return "handoff"  # OpenAI agents
+        return "other" if _tool_name(attributes) in _NOT_TOOLS else "tool"
+    if word in ("AGENT", "CHAIN"):
+        return "agent" if genai.kind_of_span(span, attributes) == "agent" else "workflow"
+    return None
+
+
+def _tool_name(attributes: Attributes) -> str | None:
+    return first_text(map(attributes.get, ("tool.name", semconv.TOOL_NAME)))
+
+
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    return {semconv.TOOL_NAME: _tool_name(attributes)} if kind == "tool" else {}
+
+
+def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
     metadata = json_object(attributes.get("metadata"))
-    ids = (attributes.get("session.id"), observation.conversation_id, *map(metadata.get, _CONVERSATION_IDS))
-    observation = observation._replace(conversation_id=first_text(ids))
-    kind = text(attributes.get(_KIND))
-    if kind == "LLM" and _NOT_CALLS.search(span.name) is None:
-        return observation._replace(**_llm(observation, attributes))
-    if kind == "TOOL" or (kind == "AGENT" and "tool.name" in attributes):
-        return observation._replace(**_tool(span, observation, attributes))
-    if kind in {"AGENT", "CHAIN"}:
-        return observation._replace(**_run(span, observation, attributes, metadata))
-    return observation
+    known = (attributes.get("session.id"), observation.session.conversation_id)
+    session = first_text((*known, *map(metadata.get, _CONVERSATION_IDS)))
+    if session != observation.session.conversation_id:
+        observation = changed(observation, conversation_id=session)
+    return langchain_values.without_control_flow(observation, span, attributes)
 
 
-def _llm(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("response.model_name", "model_name", "request.model_name")
-    providers = (attributes.get("llm.provider"), attributes.get("llm.system"), observation.provider)
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
+    providers = (attributes.get("llm.provider"), attributes.get("llm.system"), call.provider)
     changes: dict[str, Any] = {
-        "kind": "llm",
         "provider": first_text(providers),
-        "model": first_text(attributes.get(f"llm.{key}") for key in keys) or observation.model,
-        "requested_model": text(attributes.get("llm.request.model_name")) or observation.requested_model,
+        "model": first_text(map(attributes.get, _MODELS)) or call.model,
+        "requested_model": text(attributes.get("llm.request.model_name")) or call.requested_model,
     }
     output = parse_json(attributes.get("output.value"))
     if isinstance(output, dict):
-        changes["call_key"] = text(output.get("id")) or observation.call_key
+        changes["call_key"] = text(output.get("id")) or call.call_key
         changes |= langchain_values.model_output(output)
-    for name, key in (
-        ("input_tokens", "prompt"),
-        ("output_tokens", "completion"),
-        ("cached_input_tokens", "prompt_details.cache_read"),
-        ("reasoning_tokens", "completion_details.reasoning"),
-        ("cache_write_tokens", "prompt_details.cache_write"),
-    ):
-        if (tokens := count(attributes.get(f"llm.token_count.{key}"))) is not None:
-            changes[name] = tokens
+    counts = {field: count(attributes.get(name)) for field, name in _TOKENS.items()}
+    changes |= {field: number for field, number in counts.items() if number is not None}
     if tools := declarations.listed_tools(attributes):
         changes["tool_declarations"] = tools
     inputs = list(map(llama_index_values.without_state, messages(attributes, "llm.input_messages.")))
@@ -81,16 +103,18 @@ def _llm(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
     for message in outputs:
         message["tool_calls"] = list(split_calls(message["tool_calls"], lambda: declared_names(attributes)))
     if inputs or outputs:
-        calls = changes.get("tool_calls", ())
+        calls = changes.pop("tool_calls", ())
         exchange = read_exchange(inputs, outputs)
         if not exchange.tool_calls or ([c.name for c in calls] == [c.name for c in exchange.tool_calls]):
             exchange = exchange._replace(tool_calls=calls)  # with their ids
-        exchange = exchange._replace(tool_results=_marked(exchange.tool_results, attributes))
-        changes |= exchange._asdict()
-        changes["system_instructions"] = observation.system_instructions or declarations.of_messages(inputs)
-        if observation.conversation_id is None:
+        call = call._replace(
+            exchange=exchange._replace(tool_results=_marked(exchange.tool_results, attributes))
+        )
+        told = call.notes.system_instructions or declarations.of_messages(inputs)
+        changes["system_instructions"] = told
+        if call.session.conversation_id is None:
             changes["digests"] = conversation_digests(inputs, outputs)
-    return changes
+    return changed(call, **changes)
 
 
 def _marked(results: tuple[ToolResult, ...], attributes: Mapping[str, Any]) -> tuple[ToolResult, ...]:
@@ -106,60 +130,49 @@ def _marked(results: tuple[ToolResult, ...], attributes: Mapping[str, Any]) -> t
     )
 
 
-def _tool(span: Span, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _handoff(handoff: Handoff, span: Span, attributes: Attributes) -> Handoff:
+    source, target = (text(parse_json(attributes.get(f"{side}.value"))) for side in ("input", "output"))
+    return handoff._replace(agent=source, handoff_to=target or span.name.removeprefix(_HANDOFF))
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
     value = parse_json(attributes.get("input.value"))
     output = run_io.python_value(parse_json(attributes.get("output.value")))
-    name = text(attributes.get("tool.name")) or observation.name
-    if name is None and span.name.startswith("handoff to "):  # OpenAI agents
-        target = text(output) or span.name.removeprefix("handoff to ")
-        return {"kind": "handoff", "agent": text(value), "handoff_to": target}
-    if name is None or name in _NOT_TOOLS:
-        return {"kind": "other"}
     schema = attributes.get("tool.parameters", attributes.get("tool.json_schema"))
     arguments = run_io.arguments(value, parse_json(schema))
     arguments = llama_index_values.without_objects(arguments)
-    ids = (attributes.get("tool_call.id"), attributes.get("tool.id"), observation.call_id)
-    tool = observation._replace(
-        kind="tool",
-        name=name,
-        call_id=first_text(ids),
-        arguments=observation.arguments if arguments is None else json_text(arguments),
-        result=observation.result if output is None else json_text(output),
-        handoff_to=run_io.delegated_to(name, arguments),
+    call = call._replace(
+        call_id=first_text((attributes.get("tool_call.id"), attributes.get("tool.id"), call.call_id)),
+        arguments=call.arguments if arguments is None else json_text(arguments),
+        result=call.result if output is None else json_text(output),
+        handoff_to=run_io.delegated_to(call.name or "", arguments),
     )
-    return tool._asdict() | run_io.tool_output(tool, output)
+    return run_io.with_tool_output(call, output)
 
 
-def _run(
-    span: Span, observation: Reading, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
-) -> dict[str, Any]:
+def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
+    metadata = json_object(attributes.get("metadata"))
     value = parse_json(attributes.get("input.value", attributes.get("crew_inputs")))
     output = parse_json(attributes.get("output.value"))
-    topmost = span.parent_span_id is None
-    name = _agent(span, observation, attributes, metadata)
-    changes: dict[str, Any] = {
-        "kind": "agent" if name else "workflow",
-        "name": name,
-        "agent": name,
-        "user_input": observation.user_input or run_io.user_input(value, topmost=topmost),
-        "response": observation.response or run_io.response(output, topmost=topmost),
-        "declares_agent": text(metadata.get("lc_agent_name")),
-        "run_input": run_io.user_input(value, topmost=True),
-        "run_output": run_io.response(output, topmost=True),
-    }
+    run = run_io.with_io(
+        named_run(run, _agent(run, span, attributes, metadata))._replace(
+            declares_agent=text(metadata.get("lc_agent_name"))
+        ),
+        value,
+        output,
+        topmost=span.parent_span_id is None,
+    )
     is_graph = (
         span.name == "LangGraph" or "ls_integration" in metadata or langchain_values.holds_messages(output)
     )
     if is_graph and "langgraph_node" not in metadata and langchain_values.is_langchain(span, metadata):
-        changes["state"] = langchain_values.state_writes(output, span.end_ns)
-    return changes
+        return changed(run, state=langchain_values.state_writes(output, span.end_ns))
+    return run
 
 
-def _agent(
-    span: Span, observation: Reading, attributes: Mapping[str, Any], metadata: Mapping[str, Any]
-) -> str | None:
+def _agent(run: RunSpan, span: Span, attributes: Attributes, metadata: Mapping[str, Any]) -> str | None:
     is_agent = attributes[_KIND] == "AGENT"
-    if name := text(attributes.get("agent.name")) or observation.agent:
+    if name := text(attributes.get("agent.name")) or run.agent:
         return name
     if span.scope_name == llama_index_values.SCOPE:
         return llama_index_values.agent_of_step(span.name, attributes)
@@ -177,7 +190,16 @@ def _agent(
 DIALECT = Dialect(
     name="openinference",
     signs=Signs(attributes=frozenset({_KIND})),
-    read=read,
+    kind=_kind,
+    values=_values,
+    fixes={
+        None: _any,
+        "llm": _model_call,
+        "handoff": _handoff,
+        "tool": _tool,
+        "agent": _run,
+        "workflow": _run,
+    },
     before=(
         "pydantic-ai",
         "strands",

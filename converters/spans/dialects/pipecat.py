@@ -8,59 +8,63 @@ https://docs.pipecat.ai/server/utilities/opentelemetry
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import json_text, text
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.observation import Kind, ModelCall, Observation, SpanFailure, ToolUse, changed
+from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 # The spans of speech-to-speech services (Gemini Live, OpenAI Realtime).
 _LIVE = "llm_"
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (Pipecat has none)
-    """Read a span by the conventions, and by Pipecat's own attributes what they lack."""
-    attributes = span.attributes
-    own: dict[str, Any] = {}
-    if attributes.get(semconv.OPERATION_NAME) == semconv.CHAT:
-        own = {
-            semconv.INPUT_MESSAGES: provider_values.request_messages(attributes.get("input")) or None,
-            semconv.OUTPUT_MESSAGES: provider_values.response_messages(attributes.get("output")) or None,
-        }
-    observation = genai.read_attributes(span, {**attributes, **own})
-    conversation = text(attributes.get("conversation.id")) or observation.conversation_id
-    observation = observation._replace(conversation_id=conversation)
+def _kind(span: Span, attributes: Attributes) -> Kind | None:
     if "turn.number" in attributes:
-        return observation._replace(kind="turn")
+        return "turn"
     if span.name.startswith(_LIVE):
-        return observation._replace(kind="other", not_understood=span.scope_name)
-    name = text(attributes.get("tool.function_name"))
-    if name:
-        return observation._replace(**_tool(observation, name, attributes))
-    return observation._replace(text_only=observation.kind == "llm")
+        return "other"
+    return "tool" if text(attributes.get("tool.function_name")) else None
 
 
-def _tool(observation: Reading, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "tool",
-        "name": name,
-        "call_id": text(attributes.get("tool.call_id")),
-        "arguments": json_text(attributes.get("tool.arguments")),
-        "result": json_text(attributes.get("tool.result")),
-        "failed": observation.failed or attributes.get("tool.result_status") == "error",
-    }
+def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
+    session = text(attributes.get("conversation.id"))
+    own = {semconv.CONVERSATION_ID: session} if session else {}
+    if attributes.get(semconv.OPERATION_NAME) == semconv.CHAT:
+        own |= provider_values.exchange(attributes.get("input"), attributes.get("output"))
+    return own
+
+
+def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
+    if span.name.startswith(_LIVE) and "turn.number" not in attributes:
+        return changed(observation, not_understood=span.scope_name)
+    return observation
+
+
+def _model_call(call: ModelCall, _: Span, __: Attributes) -> ModelCall:
+    return changed(call, text_only=True)
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    is_error = attributes.get("tool.result_status") == "error"
+    return call._replace(failure=call.failure or SpanFailure()) if is_error else call
 
 
 DIALECT = Dialect(
     name="pipecat",
     signs=Signs(scope_prefixes=("pipecat",)),
-    read=read,
+    names={
+        "tool.function_name": semconv.TOOL_NAME,
+        "tool.call_id": semconv.TOOL_CALL_ID,
+        "tool.arguments": semconv.TOOL_CALL_ARGUMENTS,
+        "tool.result": semconv.TOOL_CALL_RESULT,
+    },
+    kind=_kind,
+    values=_values,
+    fixes={None: _any, "llm": _model_call, "tool": _tool},
     advice=Advice(
         name="Pipecat",
         content="set enable_tracing=True on the pipeline task",

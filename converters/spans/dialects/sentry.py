@@ -5,21 +5,17 @@ https://develop.sentry.dev/sdk/telemetry/traces/modules/ai-agents/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import is_of_user
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import parse_json, text
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.values import objects, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _TEXT, _CALLS = "gen_ai.response.text", "gen_ai.response.tool_calls"
-# To the name of the conventions.
 _NAMES = {
     "gen_ai.request.messages": semconv.INPUT_MESSAGES,
     "gen_ai.tool.input": semconv.TOOL_CALL_ARGUMENTS,
@@ -30,17 +26,15 @@ _NAMES = {
 }
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:  # noqa: ARG001 (it records no logs)
-    """Read a span by the conventions, whose names take precedence over Sentry's."""
-    attributes = dict(span.attributes)
-    for name, conventional in _NAMES.items():
-        if name in attributes:
-            attributes.setdefault(conventional, attributes[name])
-    if isinstance(given := parse_json(attributes.get(semconv.INPUT_MESSAGES)), list):
-        attributes[semconv.INPUT_MESSAGES] = [message for one in given for message in _messages(one)]
-    if not attributes.keys().isdisjoint((_TEXT, _CALLS)):
-        attributes.setdefault(semconv.OUTPUT_MESSAGES, canonical([_message(span.attributes)]))
-    return genai.read_attributes(span, attributes)
+def _exchange(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
+    """Return the messages that a model or an agent was given, and what it answered."""
+    own: dict[str, Any] = {}
+    given = attributes.get(semconv.INPUT_MESSAGES, attributes.get("gen_ai.request.messages"))
+    if isinstance(given := parse_json(given), list):
+        own[semconv.INPUT_MESSAGES] = [message for one in given for message in _messages(one)]
+    if semconv.OUTPUT_MESSAGES not in attributes and not attributes.keys().isdisjoint((_TEXT, _CALLS)):
+        own[semconv.OUTPUT_MESSAGES] = [_answer(attributes)]
+    return own
 
 
 def _messages(message: Any) -> list[Any]:
@@ -55,16 +49,16 @@ def _messages(message: Any) -> list[Any]:
     return [message]
 
 
-def _message(attributes: Any) -> dict[str, Any]:
+def _answer(attributes: Attributes) -> dict[str, Any]:
     """Return what the model answered as a message of OpenAI's."""
     said, calls = parse_json(attributes.get(_TEXT)), parse_json(attributes.get(_CALLS))
     texts = said if isinstance(said, list) else [said]
-    found = [one if isinstance(one, dict) else {} for one in (calls if isinstance(calls, list) else ())]
     return {
         "role": "assistant",
         "content": "".join(part for part in map(text, texts) if part and part != "None") or None,
         "tool_calls": [
-            {"id": one.get("id"), "type": "function", "function": one.get("function") or one} for one in found
+            {"id": one.get("id"), "type": "function", "function": one.get("function") or one}
+            for one in objects(calls)
         ],
     }
 
@@ -72,7 +66,8 @@ def _message(attributes: Any) -> dict[str, Any]:
 DIALECT = Dialect(
     name="sentry",
     signs=Signs(attributes=frozenset({*_NAMES, _TEXT, _CALLS})),
-    read=read,
+    names=_NAMES,
+    values=_exchange,
     advice=Advice(
         name="Sentry",
         content="set send_default_pii=True in sentry_sdk.init(), and include_prompts=True in the integration",

@@ -6,73 +6,74 @@ first versions (0.1) record no operation, and have the content in attributes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.declarations import declared_tools, instructions
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import message_of, unwrapped
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import Kind, RunSpan, SpanFailure, ToolUse, changed
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 # In TypeScript, the scope is the application's service.
 _START = "gen_ai.event.start_time"
 # The operations of several agents together. Each agent's prompt wraps the user's message.
 _TEAMS = ("invoke_swarm", "invoke_graph")
+_FIRST_TOOL = {
+    "tool.name": semconv.TOOL_NAME,
+    "tool.id": semconv.TOOL_CALL_ID,
+    "tool.parameters": semconv.TOOL_CALL_ARGUMENTS,
+    "tool.result": semconv.TOOL_CALL_RESULT,
+}
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, and a tool's span by its messages."""
-    attributes = with_events(span, logs)
-    if semconv.OPERATION_NAME not in attributes:
-        attributes = {**attributes, **_first_version(span, attributes)}
-    elif attributes[semconv.OPERATION_NAME] in _TEAMS:  # with messages, as an agent
-        run = genai.read_attributes(span, {**attributes, semconv.OPERATION_NAME: semconv.INVOKE_AGENT})
-        return run._replace(kind="workflow", name=None, agent=None)
-    observation = genai.read_attributes(span, attributes)
-    if observation.kind == "agent" and observation.tool_declarations is None:
-        return observation._replace(
-            tool_declarations=declared_tools(attributes.get("gen_ai.agent.tools")),
-            system_instructions=observation.system_instructions
-            or instructions(attributes.get("system_prompt")),
-        )
-    return _tool(observation, attributes) if observation.kind == "tool" else observation
-
-
-def _first_version(span: Span, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a span of 0.1 under the names of later versions."""
+def _kind(span: Span, attributes: Attributes) -> Kind | None:
+    operation = attributes.get(semconv.OPERATION_NAME)
+    if operation in _TEAMS:
+        return "agent"  # with messages, as an agent
+    if operation is not None:
+        return None
     if "tool.name" in attributes:
-        return {
-            semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
-            semconv.TOOL_NAME: attributes["tool.name"],
-            semconv.TOOL_CALL_ID: attributes.get("tool.id"),
-            semconv.TOOL_CALL_ARGUMENTS: attributes.get("tool.parameters"),
-            semconv.TOOL_CALL_RESULT: attributes.get("tool.result"),
-            "gen_ai.tool.status": attributes.get("tool.status"),
-        }
+        return "tool"
     if span.name == "Model invoke":
+        return "llm"
+    return "agent" if "agent.name" in attributes and "event_loop.cycle_id" not in attributes else None
+
+
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    """Return the attributes of a span of 0.1 under the names of later versions."""
+    if semconv.OPERATION_NAME in attributes:
+        return {}
+    if kind == "llm":
         response = {"role": "assistant", "content": parse_json(attributes.get("gen_ai.completion"))}
-        return {semconv.OPERATION_NAME: semconv.CHAT, semconv.OUTPUT_MESSAGES: [response]}
-    if "agent.name" in attributes and "event_loop.cycle_id" not in attributes:
-        return {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: attributes["agent.name"]}
-    return {}
+        return {semconv.OUTPUT_MESSAGES: [response]}
+    return {semconv.AGENT_NAME: attributes["agent.name"]} if kind == "agent" else {}
 
 
-def _tool(observation: Reading, attributes: Mapping[str, Any]) -> Reading:
-    result = observation.result
-    return observation._replace(
-        arguments=observation.arguments or _arguments(attributes),
-        result=_result(attributes) if result is None else json_text(unwrapped(parse_json(result))),
-        failed=observation.failed or attributes.get("gen_ai.tool.status") == "error",
+def _agent(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
+    if attributes.get(semconv.OPERATION_NAME) in _TEAMS:
+        return run._replace(is_agent=False, name=None, agent=None)
+    if run.notes.tool_declarations is not None:
+        return run
+    told = run.notes.system_instructions or instructions(attributes.get("system_prompt"))
+    declared = declared_tools(attributes.get("gen_ai.agent.tools"))
+    return changed(run, tool_declarations=declared, system_instructions=told)
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    given = call.result
+    status = attributes.get("gen_ai.tool.status", attributes.get("tool.status"))
+    return call._replace(
+        arguments=call.arguments or _arguments(attributes),
+        result=_result(attributes) if given is None else json_text(unwrapped(parse_json(given))),
+        failure=call.failure or (SpanFailure() if status == "error" else None),
     )
 
 
-def _arguments(attributes: Mapping[str, Any]) -> str | None:
+def _arguments(attributes: Attributes) -> str | None:
     """Return the arguments of the first call among a tool's input messages."""
     for message in map(message_of, _list(attributes.get(semconv.INPUT_MESSAGES))):
         if message is None:
@@ -85,7 +86,7 @@ def _arguments(attributes: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _result(attributes: Mapping[str, Any]) -> str | None:
+def _result(attributes: Attributes) -> str | None:
     """Return the first result among a tool's output messages."""
     for raw in _list(attributes.get(semconv.OUTPUT_MESSAGES)):
         message, result = message_of(raw), None
@@ -106,7 +107,10 @@ def _list(value: Any) -> Sequence[Any]:
 DIALECT = Dialect(
     name="strands",
     signs=Signs(scope_prefixes=("strands",), attributes=frozenset({_START})),
-    read=read,
+    names=_FIRST_TOOL,
+    kind=_kind,
+    values=_values,
+    fixes={"agent": _agent, "tool": _tool},
     before=("traceloop",),
     advice=Advice(
         name="Strands",

@@ -7,19 +7,26 @@ the payloads of its callbacks: `{"inputs": {...}, "tags": [...], "kwargs": {"too
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans import declarations, langchain_values, run_io
 from spangrade.converters.spans.advice import CLIENT, STREAMED, Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.digests import conversation_digests
-from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.flattened import numbered, plain_message
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Kind
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import (
+    Handoff,
+    Kind,
+    MessageExchange,
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    ToolUse,
+    changed,
+)
 from spangrade.converters.spans.values import (
     count,
     first_text,
@@ -30,10 +37,12 @@ from spangrade.converters.spans.values import (
     texts,
 )
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
+_ENTITY = "traceloop.entity.name"
 _PROPERTIES = "traceloop.association.properties."
 _CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id", "chat_id")
+_AGENT = _PROPERTIES + "lc_agent_name"
 _OWN = {_PROPERTIES + name for name in _CONVERSATION_IDS}
 _MESSAGES = frozenset({"gen_ai.prompt.0.role", "gen_ai.completion.0.role"})
 _OWN |= {"traceloop.span.kind", "llm.request.type", *_MESSAGES}
@@ -50,99 +59,101 @@ _UNNAMED = frozenset({"LangGraph"})
 _MODEL_NODES = frozenset({"model", "agent"})
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the conventions, then by the attributes that Traceloop has instead."""
-    attributes = with_events(span, logs)
-    observation = genai.read_attributes(span, attributes)
-    agent = text(attributes.get(_PROPERTIES + "lc_agent_name"))
-    ids = (attributes.get(_PROPERTIES + key) for key in _CONVERSATION_IDS)
-    observation = observation._replace(
-        kind=_kind(observation, attributes),
-        agent=agent or observation.agent,
-        declares_agent=agent,
-        conversation_id=observation.conversation_id or first_text(ids),
-    )
-    observation = langchain_values.without_control_flow(span, observation)
-    entity = attributes.get("traceloop.entity.name")
-    match observation.kind:
-        case "workflow" | "other" if agent and agent == entity:
-            changes = _run(span, observation, attributes)
-            return observation._replace(**changes, kind="agent", name=agent)
-        case "agent":
-            run = _run(span, observation, attributes)
-            given = {key: run[key] for key in ("run_input", "run_output")}
-            return observation._replace(**given, name=observation.name or text(entity))
-        case "workflow":
-            named = "gen_ai.workflow.nodes" in attributes and observation.agent not in _UNNAMED
-            run = _run(span, observation, attributes)
-            return observation._replace(**run, name=None, agent=observation.agent if named else None)
-        case "other" if logs:  # with LangChain, a call's messages may be events of the task around it
-            exchange = read_exchange(attributes.get(semconv.INPUT_MESSAGES), None)
-            if exchange.user_input:
-                return observation._replace(kind="workflow", user_input=exchange.user_input, name=None)
-        case "tool":
-            return _tool(observation, attributes)
-        case "handoff":
-            return _handoff(observation, attributes)
-        case "llm":
-            return observation._replace(**_llm(observation, attributes))
-    return observation
-
-
-def _kind(observation: Reading, attributes: Mapping[str, Any]) -> Kind:
+def _kind(span: Span, attributes: Attributes) -> Kind:
     kind = text(attributes.get("traceloop.span.kind"))
     name = text(attributes.get("traceloop.workflow.name")) or ""
     if kind == "handoff" or "langgraph.command.goto_node" in attributes:
         return "handoff"
-    if kind == "task" and observation.kind == "tool":  # LangChain's callbacks in TypeScript
+    known = genai.kind_of_span(span, attributes)
+    if kind == "task" and known == "tool":  # LangChain's callbacks in TypeScript
         return "tool"
     if kind == "workflow" and name.startswith(_PARTS):
         return "other"
-    if observation.kind == "llm":  # on LlamaIndex, a call of a model is a task, too
+    if known == "llm":  # on LlamaIndex, a call of a model is a task, too
         return "llm"
+    agent = text(attributes.get(_AGENT))
     if kind in _KINDS:
-        return _KINDS[kind]
-    if kind is None and observation.kind == "other" and _is_call(observation, attributes):
-        return "llm"
-    nodes = texts(parse_json(attributes.get("gen_ai.workflow.nodes")))
-    if observation.kind == "agent" and (
-        observation.name is None or (nodes and _MODEL_NODES.isdisjoint(nodes))
-    ):
-        return "workflow"
-    return observation.kind
+        known = _KINDS[kind]
+    elif kind is None and known == "other" and _is_call(attributes):
+        known = "llm"
+    elif known == "agent":
+        nodes = texts(parse_json(attributes.get("gen_ai.workflow.nodes")))
+        is_named = genai.agent_name(span, attributes) is not None
+        if not is_named or (nodes and _MODEL_NODES.isdisjoint(nodes)):
+            known = "workflow"
+    return "agent" if known in ("workflow", "other") and agent and _names_agent(attributes) else known
 
 
-def _is_call(observation: Reading, attributes: Mapping[str, Any]) -> bool:
+def _is_call(attributes: Attributes) -> bool:
     """Return whether a span without a kind has a model and messages (instrumentations copied from these)."""
-    return observation.model is not None and not _MESSAGES.isdisjoint(attributes)
+    models = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
+    return any(text(attributes.get(name)) for name in models) and not _MESSAGES.isdisjoint(attributes)
 
 
-def _run(span: Span, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _names_agent(attributes: Attributes) -> bool:
+    """Return whether a run is that of the agent which LangChain declares on it."""
+    return attributes.get(_AGENT) == attributes.get(_ENTITY)
+
+
+def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
+    agent = text(attributes.get(_AGENT))
+    ids = (attributes.get(_PROPERTIES + key) for key in _CONVERSATION_IDS)
+    session = observation.session.conversation_id or first_text(ids)
+    observation = changed(observation, conversation_id=session)._replace(agent=agent or observation.agent)
+    observation = langchain_values.without_control_flow(observation, span, attributes)
+    if isinstance(observation, RunSpan):
+        return observation._replace(declares_agent=agent)
+    said = read_exchange(attributes.get(semconv.INPUT_MESSAGES), None).user_input
+    if isinstance(observation, Structure) and said and semconv.INPUT_MESSAGES not in span.attributes:
+        # With LangChain, a call's messages may be events of the task around it.
+        return RunSpan(*observation, exchange=MessageExchange(said), declares_agent=agent)
+    return observation
+
+
+def _agent(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
+    if _names_agent(attributes):
+        return _run(run, span, attributes)._replace(name=run.agent)
+    value, output = _payload(attributes, "input", "inputs"), _payload(attributes, "output", "outputs")
+    return run._replace(
+        name=run.name or text(attributes.get(_ENTITY)),
+        run_input=run_io.user_input(value, topmost=True),
+        run_output=run_io.response(output, topmost=True),
+    )
+
+
+def _workflow(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
+    is_named = "gen_ai.workflow.nodes" in attributes and run.agent not in _UNNAMED
+    return _run(run, span, attributes)._replace(name=None, agent=run.agent if is_named else None)
+
+
+def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
     value, output = _payload(attributes, "input", "inputs"), _payload(attributes, "output", "outputs")
     topmost = span.parent_span_id is None or attributes.get("traceloop.span.kind") == "workflow"
     is_graph = _PROPERTIES + "ls_integration" in attributes or langchain_values.holds_messages(output)
-    is_whole = _PROPERTIES + "langgraph_node" not in attributes
-    metadata = json_object(attributes.get("traceloop.entity.input")).get("metadata")
-    ids = map(metadata.get, _CONVERSATION_IDS) if isinstance(metadata, dict) else ()
+    metadata = json_object(json_object(attributes.get("traceloop.entity.input")).get("metadata"))
     calls, results = langchain_values.new_tool_messages(output)
-    return {
-        "tool_calls": observation.tool_calls or calls,
-        "tool_results": observation.tool_results or results,
-        "conversation_id": observation.conversation_id or first_text(ids),
-        "user_input": observation.user_input or run_io.user_input(value, topmost=topmost),
-        "response": observation.response or run_io.response(output, topmost=topmost),
-        "run_input": run_io.user_input(value, topmost=True),
-        "run_output": run_io.response(output, topmost=True),
-        "state": langchain_values.state_writes(output, span.end_ns)
-        if is_graph and is_whole
-        else observation.state,
-    }
+    run = changed(
+        run_io.with_io(run, value, output, topmost=topmost),
+        tool_calls=run.exchange.tool_calls or calls,
+        tool_results=run.exchange.tool_results or results,
+        conversation_id=run.session.conversation_id or first_text(map(metadata.get, _CONVERSATION_IDS)),
+    )
+    if is_graph and _PROPERTIES + "langgraph_node" not in attributes:
+        return changed(run, state=langchain_values.state_writes(output, span.end_ns))
+    return run
 
 
-def _tool(observation: Reading, attributes: Mapping[str, Any]) -> Reading:
-    value = parse_json(attributes.get("traceloop.entity.input", attributes.get("gen_ai.tool.call.arguments")))
-    output = parse_json(attributes.get("traceloop.entity.output", attributes.get("gen_ai.tool.call.result")))
-    call_id = observation.call_id
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    """Return a tool's name; in TypeScript, its span has the name of its agent, too."""
+    if kind != "tool":
+        return {}
+    return {semconv.TOOL_NAME: first_text((attributes.get(semconv.TOOL_NAME), attributes.get(_ENTITY)))}
+
+
+def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
+    value = parse_json(attributes.get("traceloop.entity.input", attributes.get(semconv.TOOL_CALL_ARGUMENTS)))
+    output = parse_json(attributes.get("traceloop.entity.output", attributes.get(semconv.TOOL_CALL_RESULT)))
+    call_id = call.call_id
     if isinstance(value, dict) and value.keys() == {"args"} and isinstance(value["args"], list):
         value = parse_json(value["args"][0]) if len(value["args"]) == 1 else None  # TypeScript's callbacks
     if isinstance(value, dict) and "input_str" in value:
@@ -152,46 +163,40 @@ def _tool(observation: Reading, attributes: Mapping[str, Any]) -> Reading:
     if isinstance(output, dict) and output.keys() == {"output", "kwargs"}:
         output = parse_json(output["output"])
     output = run_io.python_value(output)
-    # In TypeScript, a tool's span has the name of its agent, too.
-    entity = text(attributes.get("traceloop.entity.name"))
-    is_class = entity in _TOOL_CLASSES
-    name = None if is_class else first_text((attributes.get(semconv.TOOL_NAME), entity))
-    name = name or (observation.name if observation.kind == "tool" and not is_class else None)
-    tool = observation._replace(
-        kind="tool" if name or is_class else "other",
-        name=name,
+    call = call._replace(
+        name=None if text(attributes.get(_ENTITY)) in _TOOL_CLASSES else call.name,
         call_id=call_id,
         arguments=json_text(run_io.arguments(value)),
         result=json_text(output),
     )
-    return tool._replace(**run_io.tool_output(tool, output))
+    return run_io.with_tool_output(call, output)
 
 
-def _handoff(observation: Reading, attributes: Mapping[str, Any]) -> Reading:
+def _handoff(handoff: Handoff, _: Span, attributes: Attributes) -> Handoff:
     target = attributes.get("gen_ai.handoff.to_agent") or attributes.get("langgraph.command.goto_node")
     source = text(attributes.get("gen_ai.handoff.from_agent"))
-    return observation._replace(agent=source, handoff_to=text(target))
+    return handoff._replace(agent=source, handoff_to=text(target))
 
 
-def _llm(observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     changes: dict[str, Any] = {}
-    if observation.input_tokens is None:
-        changes["input_tokens"] = count(attributes.get("llm.usage.prompt_tokens"))
-    if observation.output_tokens is None:
-        changes["output_tokens"] = count(attributes.get("llm.usage.completion_tokens"))
+    for field, name in (("input_tokens", "prompt"), ("output_tokens", "completion")):
+        if getattr(call.tokens, field) is None:
+            changes[field] = count(attributes.get(f"llm.usage.{name}_tokens"))
     if tools := declarations.listed_functions(attributes):
         changes["tool_declarations"] = tools
     inputs = [plain_message(m) for m in numbered(attributes, "gen_ai.prompt.")]
     outputs = [plain_message(m, "assistant") for m in numbered(attributes, "gen_ai.completion.")]
     if inputs or outputs:
-        changes |= read_exchange(inputs, outputs)._asdict()
-        changes["system_instructions"] = observation.system_instructions or declarations.of_messages(inputs)
-        if observation.conversation_id is None:
+        call = call._replace(exchange=read_exchange(inputs, outputs))
+        told = call.notes.system_instructions or declarations.of_messages(inputs)
+        changes["system_instructions"] = told
+        if call.session.conversation_id is None:
             changes["digests"] = conversation_digests(inputs, outputs)
-    return changes
+    return changed(call, **changes)
 
 
-def _payload(attributes: Mapping[str, Any], direction: str, key: str) -> Any:
+def _payload(attributes: Attributes, direction: str, key: str) -> Any:
     value = parse_json(attributes.get(f"traceloop.entity.{direction}"))
     if isinstance(value, dict) and key in value:
         return value[key]
@@ -204,7 +209,16 @@ def _payload(attributes: Mapping[str, Any], direction: str, key: str) -> Any:
 DIALECT = Dialect(
     name="traceloop",
     signs=Signs(scopes=_SCOPES, attributes=frozenset(_OWN)),
-    read=read,
+    kind=_kind,
+    values=_values,
+    fixes={
+        None: _any,
+        "agent": _agent,
+        "workflow": _workflow,
+        "tool": _tool,
+        "handoff": _handoff,
+        "llm": _model_call,
+    },
     before=(
         "ag2",
         "autogen",

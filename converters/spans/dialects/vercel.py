@@ -11,30 +11,35 @@ https://ai-sdk.dev/docs/ai-sdk-core/telemetry
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import ai_sdk_values
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
-from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.events import with_events
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, text
+from spangrade.converters.spans.observation import (
+    Kind,
+    ModelCall,
+    Observation,
+    RunSpan,
+    Structure,
+    changed,
+    named_run,
+)
+from spangrade.converters.spans.values import count, first_text, json_object, text
 from spangrade.tracer import semconv
-from spangrade.tracer.span import LogRecord, Span
+from spangrade.tracer.span import Span
 
 _SCOPES = frozenset({"ai", "gen_ai"})
 _OPERATION = "ai.operationId"
 _RUNS = frozenset({"generateText", "streamText", "generateObject", "streamObject"})
-# The operations of the conventions by those that are known: calls of tools and of models, and runs.
-_STEPS = {
-    "toolCall": semconv.EXECUTE_TOOL,
-    **dict.fromkeys(("doGenerate", "doStream"), semconv.CHAT),
-    **dict.fromkeys(_RUNS, genai.NO_STEP),
+_STEPS: Mapping[str, Kind] = {
+    "toolCall": "tool",
+    "doGenerate": "llm",
+    "doStream": "llm",
+    **dict.fromkeys(_RUNS, "workflow"),
 }
-_MODELS = ("ai.response.model", semconv.RESPONSE_MODEL, "ai.model.id", semconv.REQUEST_MODEL)
 _CONTENTS = frozenset(
     {"ai.prompt", "ai.prompt.messages", "ai.response.text", "ai.response.toolCalls", "ai.response.object"}
 )
@@ -50,85 +55,80 @@ _TOKENS = (
     ("cache_write_tokens", ("ai.usage.inputTokenDetails.cacheWriteTokens",)),
 )
 _OPENAI = (("cached_input_tokens", "cachedPromptTokens"), ("reasoning_tokens", "reasoningTokens"))
+_MODELS = ("ai.response.model", semconv.RESPONSE_MODEL, "ai.model.id", semconv.REQUEST_MODEL)
 
 
-def read(span: Span, logs: Sequence[LogRecord]) -> Reading:
-    """Read a span by the SDK's attributes, and by the GenAI conventions what they lack."""
-    attributes = with_events(span, logs)
+def _kind(_: Span, attributes: Attributes) -> Kind | None:
     operation = text(attributes.get(_OPERATION))
     if operation is None:
-        observation = genai.read_attributes(span, attributes)
-        changes: dict[str, Any] = {**_tokens(attributes)} if observation.kind == "llm" else {}
-    else:
-        step = _STEPS.get(operation.rpartition(".")[2])
-        own = _as_conventions(step or _step_by_content(operation, attributes), attributes)
-        observation = genai.read_attributes(span, {**attributes, **own})
-        changes = _changes(operation, observation, attributes)
-        changes["by_content"] = step is None and observation.kind != "other"
+        return None
+    return _STEPS.get(operation.rpartition(".")[2]) or _kind_by_content(operation, attributes)
+
+
+def _kind_by_content(operation: str, attributes: Attributes) -> Kind:
+    """Return the kind of a span whose operation has a name that is not known.
+
+    Embeddings, images and speech are no steps.
+    """
+    if _NO_STEPS.search(operation):
+        return "other"
+    if text(attributes.get("ai.toolCall.name")):
+        ran = attributes.keys() >= {"ai.toolCall.args", "ai.toolCall.result"}
+        return "tool" if ran or text(attributes.get("ai.toolCall.id")) else "other"
+    has_model = any(text(attributes.get(name)) for name in _MODELS)
+    has_content = not _CONTENTS.isdisjoint(attributes) or bool(_tokens(attributes))
+    return "llm" if has_model and has_content else "other"
+
+
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    if kind is None:
+        return {}
+    own: dict[str, Any] = {semconv.AGENT_NAME: attributes.get("ai.telemetry.functionId")}
+    if kind == "llm":
+        given = attributes.get("ai.prompt.messages")
+        if given is None:
+            given = json_object(attributes.get("ai.prompt")).get("messages")
+        reply = attributes.get("ai.response.text", attributes.get("ai.result.text"))
+        calls = attributes.get("ai.response.toolCalls", attributes.get("ai.result.toolCalls"))
+        written = attributes.get("ai.response.object", attributes.get("ai.result.object"))
+        own[semconv.INPUT_MESSAGES] = ai_sdk_values.messages(given) or None
+        own[semconv.OUTPUT_MESSAGES] = ai_sdk_values.answer(reply or written, calls) or None
+    return own
+
+
+def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
     if "openinference.span.kind" in attributes and not any(e.get("name") == "exception" for e in span.events):
-        changes |= {"failed": False, "error": None}
-    return observation._replace(
-        conversation_id=_conversation_id(attributes) or observation.conversation_id,
-        user_id=observation.user_id or first_text(attributes.get(f"{c}userId") for c in _CONTEXTS),
-        **changes,
+        observation = observation._replace(failure=None)
+    session, operation = observation.session, text(attributes.get(_OPERATION))
+    is_new = operation is not None and operation.rpartition(".")[2] not in _STEPS
+    return changed(
+        observation,
+        by_content="by_content" in observation.traits
+        if operation is None
+        else is_new and not isinstance(observation, Structure),
+        conversation_id=_conversation_id(attributes) or session.conversation_id,
+        user_id=session.user_id or first_text(attributes.get(f"{c}userId") for c in _CONTEXTS),
     )
 
 
-def _step_by_content(operation: str, attributes: Mapping[str, Any]) -> str:
-    """Return the operation of the conventions that a span is, whose own has a name that is not known.
-
-    Embeddings, images and speech are none.
-    """
-    if _NO_STEPS.search(operation):
-        return genai.NO_STEP
-    if text(attributes.get("ai.toolCall.name")):
-        ran = attributes.keys() >= {"ai.toolCall.args", "ai.toolCall.result"}
-        return semconv.EXECUTE_TOOL if ran or text(attributes.get("ai.toolCall.id")) else genai.NO_STEP
-    has_model = any(text(attributes.get(name)) for name in _MODELS)
-    has_content = not _CONTENTS.isdisjoint(attributes) or bool(_tokens(attributes))
-    return semconv.CHAT if has_model and has_content else genai.NO_STEP
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
+    if text(attributes.get(_OPERATION)) is not None:
+        call = call._replace(
+            model=first_text(map(attributes.get, _MODELS)),
+            provider=call.provider or text(attributes.get("ai.model.provider")),
+            call_key=call.call_key or text(attributes.get("ai.response.id")),
+        )
+    return changed(call, **_tokens(attributes))
 
 
-def _as_conventions(step: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a span of the SDK's own records under the names of the conventions."""
-    if step == semconv.EXECUTE_TOOL:
-        return {
-            semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
-            semconv.TOOL_NAME: attributes.get("ai.toolCall.name"),
-            semconv.TOOL_CALL_ID: attributes.get("ai.toolCall.id"),
-        }
-    if step != semconv.CHAT:
-        return {semconv.OPERATION_NAME: genai.NO_STEP}
-    given = attributes.get("ai.prompt.messages")
-    if given is None:
-        given = json_object(attributes.get("ai.prompt")).get("messages")
-    reply = attributes.get("ai.response.text", attributes.get("ai.result.text"))
-    calls = attributes.get("ai.response.toolCalls", attributes.get("ai.result.toolCalls"))
-    written = attributes.get("ai.response.object", attributes.get("ai.result.object"))
-    return {
-        semconv.OPERATION_NAME: semconv.CHAT,
-        semconv.INPUT_MESSAGES: ai_sdk_values.messages(given) or None,
-        semconv.OUTPUT_MESSAGES: ai_sdk_values.answer(reply or written, calls) or None,
-    }
-
-
-def _changes(operation: str, observation: Reading, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    agent = text(attributes.get("ai.telemetry.functionId"))
-    changes: dict[str, Any] = {"agent": agent}
-    if observation.kind == "tool":
-        changes["arguments"] = json_text(attributes.get("ai.toolCall.args"))
-        changes["result"] = json_text(attributes.get("ai.toolCall.result"))
-    elif observation.kind == "llm":
-        changes["model"] = first_text(attributes.get(name) for name in _MODELS)
-        changes["provider"] = observation.provider or text(attributes.get("ai.model.provider"))
-        changes["call_key"] = observation.call_key or text(attributes.get("ai.response.id"))
-        changes |= _tokens(attributes)
-    elif operation.rpartition(".")[2] in _RUNS:
-        changes |= {"kind": "agent" if agent else "workflow", "name": agent}
-        changes["user_input"] = _user_input(json_object(attributes.get("ai.prompt")))
-        names = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
-        changes["response"] = first_text(attributes.get(name) for name in names)
-    return changes
+def _run(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
+    if text(attributes.get(_OPERATION)) is None:
+        return run
+    names = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
+    asked = _user_input(json_object(attributes.get("ai.prompt")))
+    return changed(
+        named_run(run, run.agent), user_input=asked, response=first_text(map(attributes.get, names))
+    )
 
 
 def _user_input(prompt: Mapping[str, Any]) -> str | None:
@@ -171,7 +171,15 @@ def _conversation_id(attributes: Mapping[str, Any]) -> str | None:
 DIALECT = Dialect(
     name="vercel",
     signs=Signs(scopes=_SCOPES, attributes=frozenset({_OPERATION})),
-    read=read,
+    names={
+        "ai.toolCall.name": semconv.TOOL_NAME,
+        "ai.toolCall.id": semconv.TOOL_CALL_ID,
+        "ai.toolCall.args": semconv.TOOL_CALL_ARGUMENTS,
+        "ai.toolCall.result": semconv.TOOL_CALL_RESULT,
+    },
+    kind=_kind,
+    values=_values,
+    fixes={None: _any, "llm": _model_call, "workflow": _run},
     before=("openinference",),
     advice=Advice(
         name="Vercel's AI SDK",

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from builders import Fields
 from recordings import observed
 
 from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.converters.spans.reading import Reading
 
 
-def langfuse(kind: str, name: str = "s", **values: Any) -> Reading:
+def langfuse(kind: str, name: str = "s", **values: Any) -> Fields:
     given = {f"langfuse.observation.{key}": json.dumps(value) for key, value in values.items()}
     return observed({"langfuse.observation.type": kind} | given, name)
 

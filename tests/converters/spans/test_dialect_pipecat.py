@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from builders import observed_fields
 from recordings import dotted
 
-from spangrade.converters.spans.registry import observe, readings
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Usage
 from spangrade.tracer.span import Span
@@ -58,5 +59,5 @@ def test_each_turn_of_a_conversation_is_one_with_its_calls_and_tools() -> None:
 
 
 def test_a_speech_to_speech_service_is_not_understood() -> None:
-    (observation,) = readings([span(1, None, "llm_response", dotted(gen_ai__usage__input_tokens=5))], {})
+    (observation,) = observed_fields([span(1, None, "llm_response", dotted(gen_ai__usage__input_tokens=5))])
     assert (observation.kind, observation.not_understood) == ("other", "pipecat")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from builders import observed_fields
 from recordings import dotted
 
-from spangrade.converters.spans.registry import observe, readings
+from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.session import Session, Usage
 from spangrade.tracer.span import Span
@@ -65,4 +66,4 @@ def test_usage_of_another_kind_is_a_model_call() -> None:
         span(2 + number, "usage", RECORD | {"ag2.usage.kind": kind})
         for number, kind in enumerate(("model_call", "subtask", "unheard_of", "a"))
     ]
-    assert [found.kind for found in readings(spans, {})] == ["other", "other", "llm", "llm"]
+    assert [found.kind for found in observed_fields(spans)] == ["other", "other", "llm", "llm"]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import Fields
 from recordings import SPAN_ID, TRACE_ID, TURNS, dotted, observed, records, sessions
 
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord
 
@@ -124,7 +124,7 @@ def observation(
     logs: list[LogRecord] | None = None,
     scope: str | None = None,
     **attributes: Any,
-) -> Reading:
+) -> Fields:
     """Return the observation of one span, without a parent."""
     events = span_events or []
     return observed(dotted(**attributes), name, logs=logs or [], events=events, scope_name=scope)
@@ -466,7 +466,7 @@ def test_a_tool_of_strands_may_fail_without_raising() -> None:
     assert (found.arguments, found.result, found.failed) == ('{"at":5}', '"not there"', True)
 
 
-def logfire(**attributes: Any) -> Reading:
+def logfire(**attributes: Any) -> Fields:
     given = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in attributes.items()}
     return observation(scope="logfire.openai", gen_ai__request__model="m", **given)
 

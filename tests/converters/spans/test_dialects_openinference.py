@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import Fields, reading
 from recordings import PARENT_ID, SPAN_ID, TRACE_ID, TURNS, dotted, observed, records, sessions
 
 from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import LogRecord, Span
 
@@ -97,12 +97,20 @@ def observation(
     parent: str | None = PARENT_ID,
     scope: str = "some.scope",
     **more: Any,
-) -> Reading:
+) -> Fields:
     """Return the observation of one span, by default under another."""
     return observed(attributes, name, parent, scope_name=scope, **more)
 
 
-def oi(kind: str, name: str = "s", **attributes: Any) -> Reading:
+def tool_output(value: Any) -> dict[str, Any]:
+    """Return what a tool's output changes of its call."""
+    plain = reading("tool", "b", seconds=(0, 2e-9))
+    changed = Fields(langchain_values.with_tool_output(plain.observation, value))  # type: ignore[arg-type]
+    names = ("result", "call_id", "failed", "state", "handoff_to")
+    return {name: getattr(changed, name) for name in names if getattr(changed, name) != getattr(plain, name)}
+
+
+def oi(kind: str, name: str = "s", **attributes: Any) -> Fields:
     return observation({"openinference.span.kind": kind, **dotted(**attributes)}, name)
 
 
@@ -136,13 +144,10 @@ def test_a_model_call_is_read_from_flattened_attributes() -> None:
             "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"at": "home"}',
         }
     )
-    assert found == Reading(
-        "llm",
-        TRACE_ID,
-        SPAN_ID,
-        PARENT_ID,
-        1,
-        2,
+    assert found == reading("llm", SPAN_ID, PARENT_ID)._replace(
+        trace_id=TRACE_ID,
+        start_ns=1,
+        end_ns=2,
         conversation_id="s-1",
         user_input="Where is it?",
         user_messages=1,
@@ -277,17 +282,14 @@ def test_only_the_topmost_run_s_plain_input_is_the_user_s() -> None:
     ],
 )
 def test_a_tool_message_is_read_however_it_is_serialised(value: dict[str, Any]) -> None:
-    plain = Reading("tool", "a", "b", None, 1, 2)
-    assert langchain_values.tool_output(plain, value) == {
+    assert tool_output(value) == {
         "result": '{"a":1}',
         "call_id": "c1",
-        "failed": False,
     }
     command = {"graph": "__parent__", "update": {"messages": [value], "seen": 2}, "resume": None, "goto": "x"}
-    assert langchain_values.tool_output(plain, [command]) == {
+    assert tool_output([command]) == {
         "result": '{"a":1}',
         "call_id": "c1",
-        "failed": False,
         "state": ((2, {"seen": 2}),),
         "handoff_to": "x",
     }
@@ -325,17 +327,14 @@ def test_a_models_output_has_what_an_older_instrumentation_does_not_flatten() ->
 
 def test_a_command_inside_one_graph_hands_nothing_over() -> None:
     command = {"graph": None, "update": None, "resume": None, "goto": "tools"}
-    assert langchain_values.tool_output(Reading("tool", "a", "b", None, 1, 2), command) == {}
+    assert tool_output(command) == {}
 
 
 def test_an_ordinary_answer_stays_as_it_is() -> None:
-    plain = Reading("tool", "a", "b", None, 1, 2)
-    assert langchain_values.tool_output(plain, {"type": "percentage", "content": "x"}) == {}
-    assert langchain_values.tool_output(plain, {"graph": 1, "update": {}}) == {}
-    assert langchain_values.tool_output(plain, ["tool", "axe", "saw"]) == {}
-    assert langchain_values.tool_output(
-        plain, {"output": """content='{"a": "it\\'s"}' tool_call_id='c1' status='error'"""}
-    ) == {
+    assert tool_output({"type": "percentage", "content": "x"}) == {}
+    assert tool_output({"graph": 1, "update": {}}) == {}
+    assert tool_output(["tool", "axe", "saw"]) == {}
+    assert tool_output({"output": """content='{"a": "it\\'s"}' tool_call_id='c1' status='error'"""}) == {
         "result": '{"a":"it\'s"}',
         "call_id": "c1",
         "failed": True,
@@ -441,13 +440,10 @@ def test_older_openllmetry_flattens_its_messages() -> None:
             "gen_ai.completion.0.tool_calls.0.arguments": '{"from": "home"}',
         }
     )
-    assert found == Reading(
-        "llm",
-        TRACE_ID,
-        SPAN_ID,
-        PARENT_ID,
-        1,
-        2,
+    assert found == reading("llm", SPAN_ID, PARENT_ID)._replace(
+        trace_id=TRACE_ID,
+        start_ns=1,
+        end_ns=2,
         conversation_id="s-1",
         user_input="Where is it?",
         user_messages=1,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from builders import observed_fields
 
-from spangrade.converters.spans.registry import FALLBACK, dialects, error_line, own_names, readings
+from spangrade.converters.spans.registry import FALLBACK, dialects, error_line, own_names
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Span
 
@@ -14,9 +15,10 @@ AGENTS = "opentelemetry.instrumentation.openai_agents"
 ACME = """
 from spangrade.converters.spans.dialect import Dialect
 from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.observation import ToolUse
 
 def read(span, logs):
-    return genai.read_attributes(span, span.attributes)._replace(name="read by acme")
+    return ToolUse(*genai.structure(span), name="read by acme")
 
 DIALECT = Dialect("acme", read, only_if=lambda span: span.name == "acme")
 """
@@ -87,7 +89,7 @@ def test_a_dialect_with_signs_is_only_asked_about_spans_that_have_one(
         span("acme", scope="beacme", kind="acme.kind"),
         span(scope="spangrade.tracer", gen_ai__agent__name="a"),
     ]
-    assert [read.unreadable for read in readings([with_it, *without], {})] == [
+    assert [read.unreadable for read in observed_fields([with_it, *without])] == [
         ("acme", "OSError: asked"),
         None,
         None,
@@ -105,7 +107,7 @@ def test_another_packages_dialect_comes_before_ours(install_dialect: Callable[[s
     install_dialect("zebra = acme_dialect", ACME)
     assert next(iter(dialects())) == "zebra"
     spans = [span(name, "gcp.vertex.agent", gen_ai__agent__name="shop") for name in ("acme", "invocation")]
-    assert [observation.name for observation in readings(spans, {})] == ["read by acme", "shop"]
+    assert [observation.name for observation in observed_fields(spans)] == ["read by acme", "shop"]
 
 
 @pytest.mark.parametrize(
@@ -128,14 +130,15 @@ def test_an_entry_point_that_is_not_a_dialect_or_takes_a_name_of_ours_is_refused
 
 
 RETURNS = """
-from spangrade.converters.spans.observation import Digests, MessageCall
-from spangrade.converters.spans.reading import Reading
+from spangrade.converters.spans.observation import *
+from spangrade.converters.spans.observation import changed
 
 def claims(span):
     return True
 
 def read(span, logs):
-    read = Reading("tool", span.trace_id, span.span_id, None, span.start_ns, span.end_ns)
+    ref = SpanRef(span.trace_id, span.span_id, None, span.start_ns, span.end_ns)
+    tool, call = ToolUse(ref), ModelCall(ref)
     return {returned}
 """
 
@@ -146,27 +149,28 @@ def read(span, logs):
         ("def claims(span):\n    return span['x']\ndef read(span, logs): ...", "TypeError: tuple indices"),
         ("def claims(span):\n    return True\ndef read(span, logs): raise OSError('a\\nb')", "OSError: a b"),
         ("def claims(span):\n    exit(3)\ndef read(span, logs): ...", "SystemExit: 3"),
-        (RETURNS.format(returned="None"), "TypeError: expected a Reading, got a value of type NoneType"),
-        (RETURNS.format(returned="read._replace(span_id='2')"), "ValueError: the reading has the ids"),
-        (RETURNS.format(returned="read._replace(kind=[])"), "ValueError: the kind is []; expected one of"),
-        (RETURNS.format(returned="read._replace(name=['a'])"), "TypeError: name is of type list"),
-        (RETURNS.format(returned="read._replace(input_tokens=True)"), "TypeError: input_tokens is of type"),
-        (RETURNS.format(returned="read._replace(input_tokens=-1)"), "ValueError: input_tokens is out of"),
-        (RETURNS.format(returned="read._replace(input_tokens=2**63)"), "ValueError: input_tokens is out of"),
-        (RETURNS.format(returned="read._replace(end_ns=2**63)"), "ValueError: end_ns is out of range"),
-        (RETURNS.format(returned="read._replace(arguments='{')"), "JSONDecodeError: "),
-        (RETURNS.format(returned="read._replace(tool_calls=(MessageCall('a', 1, None),))"), "TypeError: "),
-        (RETURNS.format(returned="read._replace(digests=Digests(1, 2, 3))"), "TypeError: expected a record"),
-        (RETURNS.format(returned="read._replace(state=(('x', {}),))"), "TypeError: expected state"),
-        (RETURNS.format(returned="read._replace(tags=(['a'],))"), "TypeError: expected tags, prompts"),
-        (RETURNS.format(returned="read._replace(call_id='\\ud800')"), "UnicodeEncodeError: "),
+        (RETURNS.format(returned="None"), "TypeError: expected an Observation, got a value"),
+        (RETURNS.format(returned="ToolUse(ref._replace(span_id='2'))"), "ValueError: the observation has"),
+        (RETURNS.format(returned="changed(tool, kind='llm')"), "ValueError: Got unexpected field names"),
+        (RETURNS.format(returned="changed(tool, input_tokens=1)"), "TypeError: a ToolUse has no input"),
+        (RETURNS.format(returned="tool._replace(name=['a'])"), "TypeError: name is of type list"),
+        (RETURNS.format(returned="changed(call, input_tokens=True)"), "TypeError: input_tokens is of type"),
+        (RETURNS.format(returned="changed(call, input_tokens=-1)"), "ValueError: input_tokens is out of"),
+        (RETURNS.format(returned="changed(call, input_tokens=2**63)"), "ValueError: input_tokens is out of"),
+        (RETURNS.format(returned="ToolUse(ref._replace(end_ns=2**63))"), "ValueError: end_ns is out of"),
+        (RETURNS.format(returned="tool._replace(arguments='{')"), "JSONDecodeError: "),
+        (RETURNS.format(returned="changed(call, tool_calls=(MessageCall('a', 1, None),))"), "TypeError: "),
+        (RETURNS.format(returned="call._replace(digests=Digests(1, 2, 3))"), "TypeError: expected a record"),
+        (RETURNS.format(returned="changed(tool, state=(('x', {}),))"), "TypeError: expected state"),
+        (RETURNS.format(returned="tool._replace(session=SessionContext(tags=(['a'],)))"), "TypeError: "),
+        (RETURNS.format(returned="tool._replace(call_id='\\ud800')"), "UnicodeEncodeError: "),
     ],
 )  # fmt: skip
 def test_a_span_that_a_dialect_fails_to_read_holds_the_tree_together_and_has_the_reason(
     source: str, error: str, install_dialect: Callable[[str, str], None]
 ) -> None:
     install_dialect("acme = acme_dialect", source)
-    (observation,) = readings([span()], {})
+    (observation,) = observed_fields([span()])
     assert observation.kind == "other"
     assert observation.unreadable is not None
     assert observation.unreadable[0] == "acme"

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import observed_fields
 from command_line import Spangrade
 from paths import ROOT
 
 import spangrade as package
-from spangrade.converters.spans.registry import readings
 from spangrade.evaluator.maintenance.stacks import setting
 from spangrade.evaluator.view.session_source import state_changes
 from spangrade.tracer.span import Span
@@ -123,7 +123,7 @@ def test_the_dialect_that_contributing_walks_through_reads_its_spans(
         Span("t", str(number), None, "find", "INTERNAL", 1, 2, attributes=attributes)
         for number, attributes in enumerate((job, call))
     ]
-    tool, model = readings(spans, {})
+    tool, model = observed_fields(spans)
     assert (tool.kind, tool.name, tool.arguments, tool.result) == (
         "tool",
         "find",

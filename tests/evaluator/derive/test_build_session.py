@@ -8,12 +8,10 @@ from typing import Any
 
 import genai_prices
 import pytest
-from builders import SECOND_NS, built_session, llm, reading, step, tool, turn
+from builders import SECOND_NS, Fields, built_session, llm, observed_fields, reading, step, tool, turn
 from paths import RECORDED, SAMPLE
 
 from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.converters.spans.reading import Reading
-from spangrade.converters.spans.registry import readings
 from spangrade.evaluator.session import Error, Latency, LLMCall, Session, Usage
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
@@ -39,7 +37,7 @@ NOTHING = Session(
 )
 
 
-def recorded_call(observed: Reading, **changes: Any) -> LLMCall:
+def recorded_call(observed: Fields, **changes: Any) -> LLMCall:
     """The model call that an observation records, by the agent `shop`."""
     made = llm(
         observed.model,
@@ -115,7 +113,7 @@ RETURNS = reading("agent", "returns", "shop", (4, 8), name="returns")
 TRANSFER = reading("tool", "transfer", "shop", (3, 4), name="transfer_to_returns", result="null")
 UNFINISHED = reading("agent", "shop", None, (0, 0), name="shop", timed=False)
 
-CASES: dict[str, tuple[list[Reading], Session]] = {
+CASES: dict[str, tuple[list[Fields], Session]] = {
     "nothing": ([], NOTHING),
     "an agent, two model calls and a tool": ([SHOP, ASK, LOOK, ANSWER], WHOLE),
     "a call that two nested spans record": (
@@ -235,7 +233,7 @@ def test_the_sample_costs_its_tokens_at_the_published_price_of_its_model() -> No
         if isinstance(span, Span) and "gen_ai.conversation.id" in span.attributes:
             by_id.setdefault(span.attributes["gen_ai.conversation.id"], []).append(span)
     costs = {
-        session_id: built_session(session_id, "conversation", readings(spans, {})).cost_usd
+        session_id: built_session(session_id, "conversation", observed_fields(spans)).cost_usd
         for session_id, spans in by_id.items()
     }
     # gemini-2.5-flash: $0.30 per million input tokens, $2.50 per million output tokens
@@ -248,7 +246,7 @@ def test_the_sample_costs_its_tokens_at_the_published_price_of_its_model() -> No
 
 def test_a_recording_with_cached_tokens_costs_what_the_library_says_of_each_call() -> None:
     spans = [span for span in read(RECORDED / "openai_genai.otlp.jsonl") if isinstance(span, Span)]
-    session = built_session("s1", "conversation", readings(spans, {}))
+    session = built_session("s1", "conversation", observed_fields(spans))
     prices = [
         genai_prices.calc_price(
             genai_prices.Usage(
@@ -266,7 +264,7 @@ def test_a_recording_with_cached_tokens_costs_what_the_library_says_of_each_call
 
 
 def test_a_turn_failed_if_its_topmost_span_that_ended_last_did() -> None:
-    def failed(*observations: Reading) -> list[bool]:
+    def failed(*observations: Fields) -> list[bool]:
         return [one.failed for one in built_session("s1", "conversation", list(observations)).turns]
 
     first, last = (reading("llm", name, None, at, model="m") for name, at in (("a", (0, 1)), ("b", (2, 3))))

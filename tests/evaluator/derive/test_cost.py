@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import built_session, reading
+from builders import Fields, built_session, reading
 from recordings import dotted, observed
 
 from spangrade.converters.spans.observation import MessageCall, ModelCall
-from spangrade.converters.spans.reading import Reading, observation_of
 from spangrade.evaluator.derive.cost import Price, price
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
 
@@ -19,7 +18,7 @@ CALL = reading(
 REFUSED = reading("llm", "refused", None, (2, 3), model="gpt-4o", failed=True, error="429")
 
 
-def total(*calls: Reading) -> tuple[float | None, str | None, bool]:
+def total(*calls: Fields) -> tuple[float | None, str | None, bool]:
     session = built_session("s1", "conversation", calls)
     return session.cost_usd, session.cost_unknown, session.usage.complete
 
@@ -87,7 +86,7 @@ def test_the_price_is_that_of_the_first_name_that_has_one(
     named = CALL._replace(
         model=model, requested_model=requested, provider=provider, start_ns=1_760_000_000 * 10**9
     )
-    call = observation_of(named)
+    call = named.observation
     assert isinstance(call, ModelCall)
     found = price(call)
     assert (

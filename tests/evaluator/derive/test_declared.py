@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from builders import built_session, reading
+from builders import Fields, built_session, reading
 from recordings import dotted, observed
 
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.metrics.columns import column
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -21,7 +20,7 @@ LLM = {"openinference.span.kind": "LLM"}
 ADK = {"gcp.vertex.agent.llm_request": None, "gen_ai.system": "gcp.vertex.agent"}
 
 
-def given(*observations: Reading) -> tuple[Any, Any]:
+def given(*observations: Fields) -> tuple[Any, Any]:
     session = built_session("s1", "conversation", observations)
     return (
         column("extracted_data:tool_declarations", session, None),
@@ -87,7 +86,7 @@ def test_instructions_are_read_from_every_place(attributes: dict[str, Any]) -> N
 
 
 def test_a_tool_of_one_agent_is_listed_once_with_all_that_is_known_of_it() -> None:
-    def call(span_id: str, agent: str, tools: Any, text: str | None = None) -> Reading:
+    def call(span_id: str, agent: str, tools: Any, text: str | None = None) -> Fields:
         declared = None if tools is None else json.dumps(tools)
         return reading(
             "llm", span_id, None, agent=agent, tool_declarations=declared, system_instructions=text

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import built_session, reading
+from builders import Fields, built_session, reading
 
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 
 SHOP = reading("agent", "shop", None, (0, 9), name="shop")
@@ -16,11 +15,11 @@ INNER = OUTER._replace(span_id="inner", parent_span_id="outer", start_ns=2 * 10*
 REFUSED = {"failed": True, "error": "429", "raised": True}
 
 
-def session(*observations: Reading) -> Session:
+def session(*observations: Fields) -> Session:
     return built_session("s1", "conversation", [SHOP, *observations])
 
 
-def failures(*observations: Reading) -> list[tuple[str, str | None]]:
+def failures(*observations: Fields) -> list[tuple[str, str | None]]:
     return [(error.where, error.message) for error in session(*observations).errors]
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from builders import built_session, reading
-
-from spangrade.converters.spans.reading import Reading
+from builders import Fields, built_session, reading
 
 SHOP = reading("agent", "shop", None, (0, 9), name="shop")
 HTTP = reading("other", "http", "ask", (1, 2), failed=True)
 ASK = reading("llm", "ask", "shop", (1, 2), model="m", failed=True, error="400", raised=True)
 
 
-def errors(*observations: Reading) -> list[tuple[str, str | None]]:
+def errors(*observations: Fields) -> list[tuple[str, str | None]]:
     session = built_session("s1", "conversation", list(observations))
     return [(error.where, error.message) for error in session.errors]
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spangrade.converters.spans.checked import checked
-from spangrade.converters.spans.reading import Reading, observation_of
+from spangrade.converters.spans.dialects.genai import reader
+from spangrade.converters.spans.observation import Observation
 from spangrade.converters.spans.registry import dialects
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.schema import TABLES
@@ -23,21 +24,16 @@ from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import arrow_rows
 
 
-def read(span: Span, span_logs: Sequence[LogRecord] = ()) -> Reading:
+def read(span: Span, span_logs: Sequence[LogRecord] = ()) -> Observation:
     """Read a span without the guard that third-party dialects need."""
     dialect = next(dialect for dialect in dialects().values() if dialect.claims(span))
-    return checked(dialect.read(span, span_logs), span)
+    return checked(reader(dialect)(span, span_logs), span)
 
 
 def derived(some_spans: Iterable[Span], some_logs: Sequence[LogRecord] = ()) -> Session:
     """Return the session of spans, which can be written and shown."""
     observations = [
-        observation_of(
-            read(
-                span,
-                [log for log in some_logs if (log.trace_id, log.span_id) == (span.trace_id, span.span_id)],
-            )
-        )
+        read(span, [log for log in some_logs if (log.trace_id, log.span_id) == (span.trace_id, span.span_id)])
         for span in some_spans
     ]
     position_of(observations)

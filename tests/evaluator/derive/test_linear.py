@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from builders import built_session, reading
+from builders import Fields, built_session, reading
 from work import lines_executed
 
 from spangrade.converters.spans.observation import Kind, MessageCall, ToolResult
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 
-Shape = Callable[[int], list[Reading]]
+Shape = Callable[[int], list[Fields]]
 
 
 def chain(*kinds: Kind, **changes: object) -> Shape:
@@ -46,7 +45,7 @@ def siblings(*kinds: Kind) -> Shape:
 def beneath(outer: Kind, inner: Kind) -> Shape:
     """Half of the spans inside each other, the others all inside the innermost of them."""
 
-    def shape(count: int) -> list[Reading]:
+    def shape(count: int) -> list[Fields]:
         outside = chain(outer)(count // 2)
         last = outside[-1].span_id
         inside = (count // 2 + 1, count // 2 + 2)
@@ -58,7 +57,7 @@ def beneath(outer: Kind, inner: Kind) -> Shape:
 def calls(*, ids: bool, spans: bool) -> Shape:
     """A model's calls of one tool, each with its result in the next request, and perhaps its own span."""
 
-    def shape(count: int) -> list[Reading]:
+    def shape(count: int) -> list[Fields]:
         found = []
         for i in range(count):
             call_id = f"c{i}" if ids else None
@@ -78,7 +77,7 @@ def calls(*, ids: bool, spans: bool) -> Shape:
     return shape
 
 
-def transfers(count: int) -> list[Reading]:
+def transfers(count: int) -> list[Fields]:
     """Agents, and models that request to hand over to them."""
     agents = [reading("agent", f"a{i:06}", "root", (i, i + 1), name=f"a{i}") for i in range(count)]
     requests = [
@@ -113,7 +112,7 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def built(observations: list[Reading]) -> Session:
+def built(observations: list[Fields]) -> Session:
     return built_session("s", "conversation", observations)
 
 

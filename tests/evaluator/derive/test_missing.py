@@ -8,7 +8,6 @@ from paths import RECORDED
 from work import lines_executed
 
 from spangrade.converters.spans.observation import Kind, Observation
-from spangrade.converters.spans.reading import observation_of
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.completeness import missing_spans
 from spangrade.evaluator.derive.span_tree import Tree
@@ -21,7 +20,7 @@ NAMES = sorted(
 
 
 def span(span_id: str, parent: str | None, kind: Kind, start: int, end: int, trace: str = "t") -> Observation:
-    return observation_of(reading(kind, span_id, parent, (start, end), name=span_id, trace_id=trace))
+    return reading(kind, span_id, parent, (start, end), name=span_id, trace_id=trace).observation
 
 
 def missing(*observations: Observation) -> int:

@@ -12,7 +12,6 @@ from paths import FIXTURES
 from recordings import dotted, observed, sessions
 
 from spangrade.converters.spans.observation import ToolUse
-from spangrade.converters.spans.reading import observation_of
 from spangrade.evaluator.derive.tool_calls import ok_and_error
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.evaluator.session import Session
@@ -160,7 +159,7 @@ def test_a_model_call_stays_one_where_traceloop_calls_it_a_task(tmp_path: Path) 
     ],
 )
 def test_a_failure_in_a_result_is_a_status_at_its_top_and_never_words(result: Any, ok: bool | None) -> None:
-    tool = observation_of(observed(dotted(**TOOL, gen_ai__tool__call__result=json.dumps(result))))
+    tool = observed(dotted(**TOOL, gen_ai__tool__call__result=json.dumps(result))).observation
     assert isinstance(tool, ToolUse)
     assert ok_and_error(tool, result)[0] is ok
 

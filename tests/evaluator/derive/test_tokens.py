@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import built_session, reading
+from builders import Fields, built_session, reading
 from recordings import dotted, observed
 
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Usage
 
 CALL = reading("llm", "ask", "shop", (1, 2), model="m", input_tokens=100, output_tokens=10)
 SHOP = reading("agent", "shop", None, (0, 9), name="shop")
 
 
-def tokens(*calls: Reading) -> list[tuple[int | None, int | None]]:
+def tokens(*calls: Fields) -> list[tuple[int | None, int | None]]:
     session = built_session("s1", "conversation", [SHOP, *calls])
     return [(call.input_tokens, call.output_tokens) for call in session.llm_calls]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import built_session, question, reading
+from builders import Fields, built_session, question, reading
 
 from spangrade.converters.spans.messages import message_of, read_exchange
 from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
 from spangrade.evaluator.session import Session
 
@@ -18,7 +17,7 @@ SHOP = reading("agent", "shop", None, (0, 20), name="shop", user_input="hi")
 
 def ask(
     span_id: str, at: float, *calls: MessageCall, results: tuple[ToolResult, ...] = (), parent: str = "shop"
-) -> Reading:
+) -> Fields:
     return reading("llm", span_id, parent, (at, at + 1), tool_calls=calls, tool_results=results)
 
 
@@ -26,21 +25,21 @@ def call(name: str, call_id: str | None = None, arguments: str | None = '{"a":1}
     return MessageCall(name, call_id, arguments)
 
 
-def span(name: str, at: float, call_id: str | None = None, **changes: Any) -> Reading:
+def span(name: str, at: float, call_id: str | None = None, **changes: Any) -> Fields:
     recorded = {"arguments": '{"a":1}', "result": '{"ok":true}', "call_id": call_id} | changes
     return reading("tool", f"{name} {at}", "shop", (at, at + 0.5), name=name, **recorded)
 
 
-def session(*observations: Reading) -> Session:
+def session(*observations: Fields) -> Session:
     return built_session("s1", "conversation", [SHOP, *observations])
 
 
-def executed(*observations: Reading) -> list[tuple[str, str | None, bool]]:
+def executed(*observations: Fields) -> list[tuple[str, str | None, bool]]:
     calls = session(*observations).tool_interactions
     return [(made.tool_name, made.call_id, made.span_id is not None) for made in calls]
 
 
-def requested(*observations: Reading) -> list[tuple[str, str | None]]:
+def requested(*observations: Fields) -> list[tuple[str, str | None]]:
     return [(made.tool_name, made.call_id) for made in session(*observations).requested_calls]
 
 
@@ -63,7 +62,7 @@ def test_a_call_that_only_messages_record_counts_beside_tool_spans() -> None:
         span("mcp__shop__look", 2),
     ],
 )
-def test_a_call_with_a_span_and_messages_counts_once(recorded: Reading) -> None:
+def test_a_call_with_a_span_and_messages_counts_once(recorded: Fields) -> None:
     first, after = ask("1", 1, call("look", "c1")), ask("2", 5, results=(ToolResult(None, "c1", "1"),))
     assert [(made.call_id, made.span_id) for made in session(first, recorded, after).tool_interactions] == [
         ("c1", recorded.span_id)

@@ -8,27 +8,26 @@ from typing import Any
 
 import pytest
 import recordings
-from builders import built_session, reading
+from builders import Fields, built_session, reading
 from recordings import dotted, observed
 
 from spangrade.converters.spans.messages import message_of
 from spangrade.converters.spans.observation import Kind, MessageCall
-from spangrade.converters.spans.reading import Reading
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 
 SHOP = reading("agent", "shop", None, (0, 20), name="shop", user_input="hi")
 
 
-def ask(span_id: str, at: float, **changes: Any) -> Reading:
+def ask(span_id: str, at: float, **changes: Any) -> Fields:
     return reading("llm", span_id, "shop", (at, at + 1), **changes)
 
 
-def session(*observations: Reading) -> Session:
+def session(*observations: Fields) -> Session:
     return built_session("s1", "conversation", list(observations))
 
 
-def turns(*observations: Reading) -> list[tuple[str | None, str | None]]:
+def turns(*observations: Fields) -> list[tuple[str | None, str | None]]:
     return [(turn.user_input, turn.final_response) for turn in session(*observations).turns]
 
 
@@ -74,10 +73,10 @@ def test_a_final_text_of_blanks_is_not_the_reply_if_an_earlier_one_has_words() -
 
 
 def test_an_agent_is_named_again_after_a_tool_that_another_agent_called() -> None:
-    def agent(name: str, at: float, parent: str) -> Reading:
+    def agent(name: str, at: float, parent: str) -> Fields:
         return reading("agent", f"{name} {at}", parent, (at, at + 1), name=name)
 
-    def tool(name: str, at: float, parent: str) -> Reading:
+    def tool(name: str, at: float, parent: str) -> Fields:
         return reading("tool", f"{name} {at}", parent, (at, at + 1), name=name)
 
     team = reading("agent", "team", None, (0, 20), name="Team")
@@ -90,7 +89,7 @@ def test_an_agent_is_named_again_after_a_tool_that_another_agent_called() -> Non
     assert [step.name for step in session(team, *again).trajectory] == ["Team", "look"]
 
 
-def call(span_id: str, parent: str | None, at: float, message: str, **changes: Any) -> Reading:
+def call(span_id: str, parent: str | None, at: float, message: str, **changes: Any) -> Fields:
     asked = {"user_input": message, "continues": False} | changes
     return reading("llm", span_id, parent, (at, at + 1), **asked)
 
@@ -355,7 +354,7 @@ def test_each_span_of_a_turn_is_one_also_under_a_caller_that_is_not_recorded() -
     assert [turn.user_input for turn in turns] == ["hi 1", "hi 5"]
 
 
-def talk_of_two_turns(kind: Kind, *others: Reading, begins: float = 0) -> Session:
+def talk_of_two_turns(kind: Kind, *others: Fields, begins: float = 0) -> Session:
     talk = reading(kind, "talk", None, (begins, 20), name="talk")
     spans = [
         o
@@ -406,7 +405,7 @@ def test_an_agent_that_prepares_before_the_turns_inside_an_agents_run_adds_no_tu
         reading("handoff", "over", "shop", (2, 3), name="switch", arguments='{"agent_name":"desk"}'),
     ],
 )
-def test_an_agent_to_which_a_tool_handed_over_does_not_begin_a_turn(over: Reading) -> None:
+def test_an_agent_to_which_a_tool_handed_over_does_not_begin_a_turn(over: Fields) -> None:
     shop = reading("agent", "shop", "lost 1", (0, 3), name="shop", user_input="hi")
     desk = reading("agent", "desk", "lost 2", (4, 6), name="desk", user_input="hi", response="done")
     assert turns(shop, over, desk) == [("hi", "done")]

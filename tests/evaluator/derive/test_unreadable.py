@@ -29,12 +29,13 @@ def read(span, logs):
 # What passes for the scores of a span, and fails where a session is assembled.
 BREAKS_ASSEMBLING = """
 from spangrade.converters.spans.dialects import genai
+from spangrade.converters.spans.observation import changed
 
 def claims(span):
     return span.name == "broken"
 
 def read(span, logs):
-    return genai.read(span, logs)._replace(evaluations=(1,))
+    return changed(genai.read_attributes(span, span.attributes), evaluations=(1,))
 """
 ERROR = "AttributeError: 'int' object has no attribute 'scope'"
 ASKED = {
