@@ -53,7 +53,7 @@ from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report, reports_named
 from spangrade.evaluator.review.scores.queue import ToReview, queued
 from spangrade.evaluator.review.scores.queues import USUAL
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.quantities import check_age, parsed_time
 from spangrade.tracer.span import Problem
@@ -63,6 +63,7 @@ from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.stored import Stored
 
 if TYPE_CHECKING:
+    from spangrade.evaluator.audit.failure_to_golden import Corrected
     from spangrade.evaluator.audit.options import Mutants
     from spangrade.evaluator.audit.report import Audit
     from spangrade.evaluator.derive.sync.why import SpanReading
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.grading.run_options import RunOptions
     from spangrade.evaluator.maintenance.doctor import Checked
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
+    from spangrade.evaluator.metrics.causes import Evidence
     from spangrade.evaluator.review.mining.call_rules import MinedRule
     from spangrade.evaluator.running.accept import Accepted
     from spangrade.evaluator.running.earlier import FlippedSince
@@ -1094,6 +1096,63 @@ class Database:
         question, volatile = question_of(session, name, wildcards=wildcards)
         added, problems = append(Path(golden), [{**question, "reviewed": False}])
         return GoldenAddition(added, problems, volatile)
+
+    def failure_to_golden(
+        self,
+        session_id: str,
+        golden: StrPath,
+        *,
+        calls: Sequence[Mapping[str, Any]] = (),
+        texts: Sequence[Any] = (),
+        references: Mapping[str, Any] | None = None,
+        question_id: str | None = None,
+    ) -> Corrected:
+        """Add a session that failed to a golden file as a question that expects what should have happened.
+
+        Calls that failed, and those that missed a gate, are struck out, and the last reply and the state are
+        not expected. `calls` and `texts` of replies should have been there, `references` are other ones, such
+        as `forbidden_tools`. The question is proved first: it fails on the session, passes on a corrected
+        copy, catches at least 80% of the mutants of the failure, and fails no session with the same user
+        inputs that passes. It is not reviewed. Raises InputError for one that is not proved, and writes
+        nothing then.
+        """
+        from spangrade.converters.datasets.golden import append
+        from spangrade.evaluator.audit.failure_to_golden import Corrections, correct
+
+        session, causes, passing = self._failure(session_id)
+        name = question_id or session.question_id or session.session_id
+        expected = Corrections(calls, texts, references or {})
+        made = correct(session, name, expected, causes=causes, passing=passing)
+        if made.proof.problem is not None:
+            raise InputError(f"session {session.session_id}: the question is left out: {made.proof.problem}")
+        _, problems = append(Path(golden), [made.question])
+        if dropped := [one for one in problems if one.dropped]:
+            raise InputError(*(f"{one.where}: {one.message}" for one in dropped))
+        return made
+
+    def struck_out(self, session_id: str) -> list[str]:
+        """Return what `failure_to_golden` strikes out of a session, a line for each call, with the reason."""
+        from spangrade.evaluator.audit.failure_to_golden import call_line, struck_calls
+
+        session, causes, _ = self._failure(session_id)
+        found = struck_calls(session, causes)
+        return [f"{call_line(session.tool_interactions[index])}: {why}" for index, why in found.items()]
+
+    def _failure(self, session_id: str) -> tuple[Session, tuple[Evidence, ...], list[Session]]:
+        """Return a session, the causes of the gates that it failed, and those that pass and begin like it."""
+        from spangrade.evaluator.grading.stored_grades import latest_grade
+        from spangrade.evaluator.results.views import with_views
+
+        session = self.session(session_id)
+        query = with_views(
+            "SELECT session_id FROM {grades} SEMI JOIN (SELECT session_id FROM derived.sessions WHERE "
+            "first_input = (SELECT first_input FROM derived.sessions WHERE session_id = $session_id)) "
+            "USING (session_id) WHERE shown AND verdict = 'passed' ORDER BY session_id"
+        )
+        with self.stored.reading() as store:
+            grade = latest_grade(store, session.session_id)
+            same = [one for (one,) in store.query(query, {"session_id": session.session_id})]
+        return session, () if grade is None else grade.causes, [self.session(one) for one in same]
 
     def mine_golden(
         self,

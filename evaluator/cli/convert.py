@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from spangrade import Selection
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters.script import report
 from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
 from spangrade.evaluator.cli.options import InFile
+from spangrade.evaluator.cli.output import print_lines
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import REQUIRED, argument, option
+from spangrade.tracer.json_text import parse_written, refusal
 from spangrade.tracer.terminal import counted, warn
 
+_FIELD = re.compile(r"(\w+)=")
+_FIELDS = {
+    "required_texts": "Which text should a reply have?",
+    "forbidden_tools": "Which tool should not have been called?",
+}
 _Chosen = Annotated[Selection, Only("where", "since", "until", "agent", "model", "limit")]
 
 
@@ -53,6 +63,15 @@ class ConvertOptions:
     wildcards: bool = option(False, "With one id: expect no value that looks generated: ids, timestamps.")
     dedupe: bool = option(False, "Merge sessions whose user inputs differ in values alone.")
     failed_calls: bool = option(False, "Expect calls that failed to fail again.", rare=True)
+    failed: bool = option(
+        False, "Of a session that failed: expect what should have happened, as --expect says it."
+    )
+    expect: tuple[str, ...] = option(
+        (),
+        'With --failed: a call that was due, `refund {"amount": 5}`, or another reference, '
+        '`required_texts=["5 EUR"]`, `forbidden_tools=["cancel"]`.',
+        metavar="TOOL JSON|FIELD=JSON",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +148,13 @@ def session(select: _Chosen, what: ConvertOptions, one: SessionOrAll, at: InFile
     """
     session_id = one.session_id
     many = select != Selection() or what.dedupe
+    if what.failed:
+        if session_id is None or many or what.wildcards or what.failed_calls:
+            raise InputError("--failed is about one session: expected its id, and what should have happened")
+        _failed(session_id, what, at)
+        return
+    if what.expect:
+        raise InputError("--expect needs --failed, and the id of a session")
     if session_id is None:
         if not many:
             raise InputError("convert which sessions? Expected an id, --where, --since, --limit or --dedupe")
@@ -149,6 +175,55 @@ def session(select: _Chosen, what: ConvertOptions, one: SessionOrAll, at: InFile
         handled = "any value is accepted" if what.wildcards else "--wildcards accepts any value"
         warn(f"{place}: looks generated; {handled}")
     report(f"{counted(addition.added, 'question')} added to {what.output}", addition.problems)
+
+
+def _failed(session_id: str, what: ConvertOptions, at: InFile) -> None:
+    """Add what should have happened in a session to a golden file; ask for it if nothing says it."""
+    expect = list(what.expect)
+    with at.opened() as opened:
+        if not expect and sys.stdin.isatty():
+            for line in opened.struck_out(session_id):
+                print_lines(f"struck out: {line}")
+                expect.append(_asked("What should have been called in its place (TOOL JSON)?"))
+            expect.append(_asked("What else should have been called (TOOL JSON)?"))
+            for field, question in _FIELDS.items():
+                answer = _asked(question)
+                expect.append(f"{field}={json.dumps([answer])}" if answer else "")
+        named = [(one, _FIELD.match(one)) for one in expect if one]
+        made = opened.failure_to_golden(
+            session_id,
+            what.output,
+            calls=[_call(one) for one, found in named if found is None],
+            references={found[1]: _json(one[found.end() :], one) for one, found in named if found},
+            question_id=what.question_id,
+        )
+    for line in made.struck:
+        print_lines(f"struck out: {line}")
+    proof = made.proof
+    print_lines(
+        f"1 question added to {what.output}, not reviewed: it fails on the session, passes on a corrected "
+        f"copy, catches {proof.caught} of {counted(proof.mutants, 'mutant')} of the failure, and fails none "
+        f"of {counted(proof.passing, 'session')} with these user inputs that pass"
+    )
+
+
+def _asked(question: str) -> str:
+    import typer
+
+    answer: str = typer.prompt(f"{question} (nothing: Enter)", default="", show_default=False)
+    return answer.strip()
+
+
+def _call(text: str) -> dict[str, Any]:
+    name, _, arguments = text.strip().partition(" ")
+    return {"tool_name": name} | ({"input_arguments": _json(arguments, text)} if arguments.strip() else {})
+
+
+def _json(value: str, text: str) -> Any:
+    try:
+        return parse_written(value)
+    except json.JSONDecodeError as error:
+        raise InputError(f"--expect {text!r}: {refusal(error)}") from error
 
 
 def convert(select: _Chosen, what: ConvertOptions, of: ConvertSource, at: InFile) -> None:
