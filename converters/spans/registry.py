@@ -52,8 +52,6 @@ _OF_CALLS = frozenset({semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.
 _NOTED = {semconv.UNFINISHED: "unfinished", semconv.DRIVEN: "driven"}
 _OF_BUSES = frozenset({"messaging.system", "messaging.operation", "messaging.destination"})
 _TOKENS = "token"  # in the name of an attribute that counts tokens
-_MOST_NAMES = 4096
-_not_counts: set[str] = set()  # the names of attributes that were looked at and count no tokens
 _MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
@@ -86,9 +84,19 @@ def own_names() -> frozenset[str]:
     return frozenset(plugin.name for plugin in plugins(GROUP) if plugin.point.value.startswith(_OURS))
 
 
-def dialect_of(span: Span) -> Dialect:
-    """Return the dialect that reads a span."""
-    return next(each for each in dialects().values() if each.claims(span))
+def dialect_of(span: Span, vendors: Sequence[Vendor] = ()) -> Dialect:
+    """Return the dialect that reads a span; those of `vendors` come before the installed ones."""
+    tried = (*map(dialect_of_vendor, vendors), *dialects().values())
+    is_tracers = span.scope_name == semconv.SCOPE
+    return next(each for each in tried if each.claims(span) and not (is_tracers and _gives_way(each)))
+
+
+def _gives_way(dialect: Dialect) -> bool:
+    """Return whether a dialect does not read the tracer's own spans.
+
+    They follow the conventions whatever attributes a user adds to them.
+    """
+    return dialect.name in own_names() and dialect.name != FALLBACK
 
 
 def _dialect(plugin: Plugin) -> Dialect:
@@ -154,8 +162,7 @@ class _Candidates:
             each
             for each in self._all
             if (each.dialect.signs is None or each.dialect.signs.are_on(signs))
-            # The tracer's own spans follow the conventions whatever attributes a user adds to them.
-            and not (scope == semconv.SCOPE and each.is_ours and each.dialect.name != FALLBACK)
+            and not (scope == semconv.SCOPE and _gives_way(each.dialect))
         ]
 
 
@@ -210,9 +217,8 @@ def _holds_no_call(observation: Observation) -> bool:
 def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], dialect: str) -> Observation:
     """Return an observation with what holds for the spans of all dialects."""
     attributes = span.attributes
+    counts, noted = _extras(tuple(attributes))
     observation = with_agent(observation, span)
-    if isinstance(observation, ModelCall) and not _OF_BUSES.isdisjoint(attributes):
-        observation = observation._replace(traits=observation.traits | {"of_bus"})
     if logs:
         observation = with_logs(observation, logs)
     session = session_of(observation, span)
@@ -222,13 +228,21 @@ def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], 
         session = session._replace(session_candidates=candidates)
     if session is not observation.session:
         observation = observation._replace(session=session)
-    if isinstance(observation, RunSpan | TurnSpan | ModelCall) and (wrong := _negative_count(attributes)):
+    has_counts = counts and isinstance(observation, RunSpan | TurnSpan | ModelCall)
+    if has_counts and (wrong := _negative_count(attributes, counts)):
         observation = changed(observation, unreadable=(dialect, wrong))
-    for name, field in _NOTED.items():
-        if name in attributes:
-            observation = changed(observation, **{field: text(attributes[name])})
-    if isinstance(observation, ToolUse) and semconv.FAULT in attributes:
-        observation = observation._replace(fault=text(attributes[semconv.FAULT]))
+    return _with_noted(observation, attributes, noted) if noted else observation
+
+
+def _with_noted(observation: Observation, attributes: Mapping[str, Any], noted: Iterable[str]) -> Observation:
+    """Return an observation with what attributes note whatever the dialect of its span."""
+    for name in noted:
+        if name in _NOTED:
+            observation = changed(observation, **{_NOTED[name]: text(attributes[name])})
+        elif name == semconv.FAULT and isinstance(observation, ToolUse):
+            observation = observation._replace(fault=text(attributes[name]))
+        elif name in _OF_BUSES and isinstance(observation, ModelCall):
+            observation = observation._replace(traits=observation.traits | {"of_bus"})
     return observation
 
 
@@ -243,14 +257,20 @@ def _of_simulated_user(span: Span) -> Structure:
     return simulated._replace(session=session_of(simulated, span))
 
 
-def _negative_count(attributes: Mapping[str, Any]) -> str | None:
+@lru_cache(maxsize=4096)
+def _extras(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return those of a span's attributes that count tokens, and those that note what holds for any kind."""
+    return (
+        tuple(name for name in names if _TOKENS in name.lower()),
+        tuple(name for name in names if name in _NOTED or name == semconv.FAULT or name in _OF_BUSES),
+    )
+
+
+def _negative_count(attributes: Mapping[str, Any], names: Iterable[str]) -> str | None:
     """Return what is wrong with a span's counts of tokens: that one is negative."""
-    for name in attributes.keys() - _not_counts:
+    for name in names:
         value = attributes[name]
-        if _TOKENS not in name.lower():
-            if len(_not_counts) < _MOST_NAMES:
-                _not_counts.add(name)
-        elif isinstance(value, int | float) and value < 0:
+        if isinstance(value, int | float) and value < 0:
             return f"ValueError: {name} is {value}"
     return None
 

@@ -43,6 +43,6 @@ def _show_why(session: str, at: StoredIn, printed: Printed) -> None:
     with at.opened() as opened:
         readings = opened.why(session)
     if printed.as_table:
-        print_table(why_rows(readings), ("span", "span_id", "read_as", "counts_as", "why"))
+        print_table(why_rows(readings), ("span", "span_id", "dialect", "read_as", "counts_as", "why"))
     else:
         printed.write(why_json(readings))

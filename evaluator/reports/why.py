@@ -11,7 +11,7 @@ from spangrade.evaluator.derive.sync.why import SpanReading
 
 
 def why_rows(readings: Iterable[SpanReading]) -> Iterator[dict[str, Any]]:
-    """Yield one row per span: its name, its id, what it was read as, what it counts as, and why."""
+    """Yield one row per span: its name, its id, its dialect, what it was read as and counts as, and why."""
     for reading in readings:
         observation = reading.observation
         read_as = counts_as = kind_of(observation)
@@ -20,6 +20,7 @@ def why_rows(readings: Iterable[SpanReading]) -> Iterator[dict[str, Any]]:
         yield {
             "span": observation.span.name or observation.agent,
             "span_id": observation.span.span_id,
+            "dialect": reading.dialect,
             "read_as": _word(read_as),
             "counts_as": _word(counts_as),
             "why": "; ".join(_reasons(reading)) or None,

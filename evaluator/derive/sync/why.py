@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from spangrade.converters.spans.observation import Observation
+from spangrade.converters.spans.registry import dialect_of
 from spangrade.evaluator.derive.passes import SpanChange, changes
 from spangrade.evaluator.derive.settings import settings_of
 from spangrade.evaluator.derive.sync.observed import observations_of
@@ -14,9 +15,10 @@ from spangrade.tracer.store import Store
 
 
 class SpanReading(NamedTuple):
-    """A span of a session: what it was read as, and the changes of the passes, in their order."""
+    """A span of a session: what it was read as, by which dialect, and the changes of the passes, in order."""
 
     observation: Observation
+    dialect: str
     changes: tuple[SpanChange, ...]
 
 
@@ -28,10 +30,16 @@ def readings(store: Store, session_id: str) -> Iterator[SpanReading]:
         {"session": session_id},
     )
     stored = stored_rows(store, [TraceRange(*trace) for trace in traces])
-    by_trace, _ = observations_of(spans_of(stored.spans), logs_of(stored.logs), settings_of(store))
+    batches, settings = list(spans_of(stored.spans)), settings_of(store)
+    by_trace, _ = observations_of(batches, logs_of(stored.logs), settings)
+    names = {
+        (span.trace_id, span.span_id): dialect_of(span, settings.dialects).name
+        for spans in batches
+        for span in spans
+    }
     observed = {o.span.node: o for observations in by_trace.values() for o in observations}
     changed: dict[tuple[str, str], list[SpanChange]] = {}
     for change in changes(observed.values()):
         changed.setdefault(change.observation.span.node, []).append(change)
     for node, o in sorted(observed.items(), key=lambda item: (item[1].span.start_ns, item[0])):
-        yield SpanReading(o, tuple(changed.get(node, ())))
+        yield SpanReading(o, names[node], tuple(changed.get(node, ())))

@@ -221,6 +221,7 @@ def test_show_why_lists_what_changed_a_span_and_why(tmp_path: Path, spangrade: S
         ("tool", "no step", "the call was taken up again later, under the same id"),
         ("tool", "tool", "the call was taken up again later, under the same id (approved)"),
     ]
+    assert {one["dialect"] for one in listed} == {"adk"}
     assert tools[0]["passes"] == [
         {
             "pass": "attempts",
