@@ -1,29 +1,26 @@
 """The values of LangChain and LangGraph, which several instrumentations record.
 
-A message is serialised in three ways: `{"lc": 1, "id": [..., "ToolMessage"], "kwargs": {...}}`,
-`{"type": "tool", "data": {...}}`, or its fields alone. A tool returns a message, or a `Command`: an update of
-the graph's state with a message in it, and where to go next.
+A tool returns a message, or a `Command`: an update of the graph's state with a message in it, and where to go
+next. How messages are serialised: `messages.plain_message`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from spangrade.converters.spans.messages import plain_message
 from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult, ToolUse, changed
-from spangrade.converters.spans.values import count, json_text, literal, objects, text
+from spangrade.converters.spans.values import count, json_object, json_text, literal, objects, text
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
 
-_TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
-_ROLES = _TYPES | {"user": "user", "assistant": "assistant"}
 _METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})
 # Runs of these names are parts of an agent: the node that calls its model, and LangChain's own classes.
 _NOT_AGENTS = frozenset({"agent", "AgentExecutor", "RunnableAgent", "RunnableMultiActionAgent"})
 # The nodes of the graph that LangChain makes of an agent.
 NODES_OF_AGENTS = frozenset({"agent", "model", "tools", "__start__", "__end__"})
-_TEXTS = ("text", "output_text")
 _COMMAND = frozenset({"update", "goto"})
 _PARENT = "__parent__"
 # The exceptions that LangGraph raises to hand over or to wait for a human; they are not failures.
@@ -31,12 +28,6 @@ _CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:(?:Parent)?Command|(?:Graph|Node)Interr
 _CALL_ID = re.compile(r"\btool_call_id='([^'\s]+)'")
 _CONTENT = re.compile(r"\bcontent=('(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
 _REPR = re.compile(r"content=.*\btool_call_id=|Command\(|\[?(?:AI|Human|Tool)Message\(", re.DOTALL)
-
-
-class _Message(NamedTuple):
-    role: str
-    content: Any
-    fields: Mapping[str, Any]
 
 
 def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
@@ -52,19 +43,19 @@ def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     changes: dict[str, Any] = {}
-    message = _message(value)
+    message = plain_message(value)
     if _is_command(value):
         update = value["update"]
-        message = next((m for m in reversed(_messages(update)) if m.role == "tool"), None)
+        message = next((m for m in reversed(_messages(update)) if m["role"] == "tool"), None)
         if isinstance(update, dict):
             changes["state"] = state_writes(update, tool.span.end_ns)
         if value.get("graph") == _PARENT and text(value["goto"]):
             changes["handoff_to"] = value["goto"]
-    if message is not None and message.role == "tool":
-        changes["result"] = _result(message.content)
-        changes["call_id"] = tool.call_id or text(message.fields.get("tool_call_id"))
-        changes["failed"] = tool.failure is not None or message.fields.get("status") == "error"
-        changes["name"] = tool.name or text(message.fields.get("name"))
+    if message is not None and message.get("role") == "tool":
+        changes["result"] = _result(message.get("content"))
+        changes["call_id"] = tool.call_id or text(message.get("tool_call_id"))
+        changes["failed"] = tool.failure is not None or message.get("status") == "error"
+        changes["name"] = tool.name or text(message.get("name"))
     return changed(tool, **changes) if changes else tool
 
 
@@ -86,7 +77,7 @@ def _is_wrapped(value: Any) -> bool:
     """Return whether a value in `{"output": value}` is a tool's output: a text, a message, a command."""
     if _is_command(value):
         return True
-    return isinstance(value, str) or _message(value) is not None
+    return isinstance(value, str) or plain_message(value) is not None
 
 
 def _with_output_of_repr(tool: ToolUse, source: str) -> ToolUse:
@@ -103,43 +94,45 @@ def _with_output_of_repr(tool: ToolUse, source: str) -> ToolUse:
 
 def model_output(value: Any) -> dict[str, Any]:
     """Return the fields of a model call's observation that its output holds: call key, tool calls, tokens."""
-    message = _message(generated_message(value))
+    message = plain_message(generated_message(value))
     if message is None:
         return {}
-    metadata, usage = message.fields.get("response_metadata"), message.fields.get("usage_metadata")
-    calls = message.fields.get("tool_calls")
-    changes: dict[str, Any] = {
-        "call_key": text(message.fields.get("id")),
-        "tool_calls": tuple(
-            MessageCall(text(call.get("name")), text(call.get("id")), json_text(call.get("args")))
-            for call in (calls if isinstance(calls, list) else ())
-            if isinstance(call, dict)
-        ),
-    }
+    metadata, usage = message.get("response_metadata"), message.get("usage_metadata")
+    changes: dict[str, Any] = {"call_key": text(message.get("id")), "tool_calls": _calls([message])}
     if isinstance(metadata, dict) and text(metadata.get("id")):
         changes["call_key"] = metadata["id"]
-    for name, details, key in (
-        ("cached_input_tokens", "input_token_details", "cache_read"),
-        ("reasoning_tokens", "output_token_details", "reasoning"),
-    ):
-        counts = usage.get(details) if isinstance(usage, dict) else None
-        changes[name] = count(counts.get(key)) if isinstance(counts, dict) else None
-    return changes
+    return changes | token_details(usage)
+
+
+def token_details(usage: Any) -> dict[str, Any]:
+    """Return the cached tokens, a part of the input, and the reasoning ones of `usage_metadata`."""
+    return {
+        name: count(json_object(json_object(usage).get(details)).get(key))
+        for name, details, key in (
+            ("cached_input_tokens", "input_token_details", "cache_read"),
+            ("reasoning_tokens", "output_token_details", "reasoning"),
+        )
+    }
 
 
 def new_tool_messages(value: Any) -> tuple[tuple[MessageCall, ...], tuple[ToolResult, ...]]:
     """Return the tool calls and results in a graph's state after the user's last message."""
     messages = _messages(value)
-    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
-    calls = [call for m in messages[last + 1 :] for call in objects(m.fields.get("tool_calls"))]
-    results = [message for message in messages[last + 1 :] if message.role == "tool"]
+    last = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    results = [message for message in messages[last + 1 :] if message["role"] == "tool"]
     return (
-        tuple(MessageCall(text(c.get("name")), text(c.get("id")), json_text(c.get("args"))) for c in calls),
+        _calls(messages[last + 1 :]),
         tuple(
-            ToolResult(text(m.fields.get("name")), text(m.fields.get("tool_call_id")), _result(m.content))
+            ToolResult(text(m.get("name")), text(m.get("tool_call_id")), _result(m.get("content")))
             for m in results
         ),
     )
+
+
+def _calls(messages: Sequence[Mapping[str, Any]]) -> tuple[MessageCall, ...]:
+    """Return the calls that messages request, as LangChain lists them."""
+    calls = [call for message in messages for call in objects(message.get("tool_calls"))]
+    return tuple(MessageCall(text(c.get("name")), text(c.get("id")), json_text(c.get("args"))) for c in calls)
 
 
 def generated_message(value: Any) -> Any:
@@ -148,31 +141,6 @@ def generated_message(value: Any) -> Any:
     while isinstance(generations, list) and generations:
         generations = generations[0]
     return generations.get("message") if isinstance(generations, dict) else None
-
-
-def provider_messages(value: Any) -> list[dict[str, Any]]:
-    """Return messages of LangChain in the shape of the providers' APIs; what is not one is left out."""
-    return [
-        {
-            "role": message.role,
-            "content": _without_calls(message.content)
-            if message.fields.get("tool_calls")
-            else message.content,
-            "tool_calls": [
-                {**call, "type": "tool_call"} for call in objects(message.fields.get("tool_calls"))
-            ],
-            "tool_call_id": message.fields.get("tool_call_id"),
-            "name": message.fields.get("name"),
-        }
-        for message in _messages(value)
-    ]
-
-
-def _without_calls(content: Any) -> Any:
-    """Return a message's content without the calls that its field `tool_calls` repeats."""
-    if not isinstance(content, list):
-        return content
-    return [part for part in content if not isinstance(part, dict) or part.get("type") in _TEXTS]
 
 
 def is_control_flow(exception: str) -> bool:
@@ -191,14 +159,6 @@ def state_writes(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, A
 def holds_messages(value: Any) -> bool:
     """Return whether a chain's input or output is a graph's state with messages in it."""
     return bool(_messages(value))
-
-
-def last_text(value: Any, role: str) -> str | None:
-    """Return the text of the last message of a role (`user`, `assistant`) in a graph's state."""
-    for message in reversed(_messages(value)):
-        if message.role == role and (joined := _text(message.content)):
-            return joined
-    return None
 
 
 def is_langchain(span: Span, metadata: Mapping[str, Any]) -> bool:
@@ -238,34 +198,11 @@ def _first_line(message: Any) -> str | None:
     return message.strip().partition("\n")[0] if isinstance(message, str) else None
 
 
-def _messages(value: Any) -> Sequence[_Message]:
+def _messages(value: Any) -> Sequence[dict[str, Any]]:
+    """Return the messages in a graph's state, or a list of them."""
     if isinstance(value, dict):
         value = value.get("messages")
     if not isinstance(value, list):
         return ()
-    return [message for message in map(_message, value) if message is not None]
-
-
-def _message(value: Any) -> _Message | None:
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0] in _ROLES:
-        return _Message(_ROLES[value[0]], value[1], {})  # ("user", "Any soil?")
-    if not isinstance(value, dict):
-        return None
-    kind, fields = value.get("type"), value
-    if isinstance(value.get("kwargs"), dict) and isinstance(value.get("id"), list) and value["id"]:
-        fields = value["kwargs"]
-        kind = fields.get("type") or (text(value["id"][-1]) or "").partition("Message")[0].lower()
-    elif isinstance(value.get("data"), dict):
-        fields = value["data"]
-    role = _TYPES.get((text(kind) or "").removesuffix("MessageChunk").lower()) or text(fields.get("role"))
-    return None if role is None or "content" not in fields else _Message(role, fields["content"], fields)
-
-
-def _text(content: Any) -> str | None:
-    if isinstance(content, list):
-        content = "".join(
-            part if isinstance(part, str) else part.get("text", "")
-            for part in content
-            if isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
-        )
-    return text(content)
+    found = (plain_message(message) for message in value)
+    return [message for message in found if message is not None and "role" in message]

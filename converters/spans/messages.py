@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
-from spangrade.converters.spans.values import is_removed, json_text, objects, text
+from spangrade.converters.spans.values import is_removed, json_text, objects, parse_json, text
 from spangrade.tracer.canonical_json import canonical
 
+# LangChain's types of messages.
+_TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
 _PLAIN = frozenset({"assistant", "system", "user"})
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -38,10 +40,12 @@ _PLACES: dict[str, str | None] = {
     "contents": "user",
     "choices": "assistant",
     "candidates": "assistant",
+    "generations": "assistant",
     "message": None,
     "content": None,
     "input": "user",
     "inputs": "user",
+    "prompt": "user",
     "request": "user",
     "output": "assistant",
     "outputs": "assistant",
@@ -49,7 +53,9 @@ _PLACES: dict[str, str | None] = {
     "state": None,
     "kwargs": None,
 }
-_CONTENTS = frozenset({"content", "parts"})
+_CONTENTS = frozenset({"content", "parts", "tool_calls"})
+_OF_MESSAGES = frozenset({"", "message"})  # the types of what may be a message without a role
+_OF_PAIRS = frozenset({*_TYPES, "user", "assistant"})
 MOST_DEPTH = 6  # objects and lists around a message
 
 
@@ -84,6 +90,8 @@ def message_of(message: Any) -> Message | None:
         content = canonical(content)
     parts = content if isinstance(content, list) else [] if content is None else [content]
     requested = message.get("tool_calls")
+    if isinstance(requested, list):  # LangChain's may have no type
+        requested = [{"type": "tool_call", **call} for call in requested if isinstance(call, dict)]
     texts: list[str] = []
     calls: list[MessageCall] = []
     results: list[ToolResult] = []
@@ -273,31 +281,93 @@ def _exchange(
     )
 
 
-def text_in(value: Any, role: str, depth: int = MOST_DEPTH, without_role: str | None = None) -> str | None:
-    """Return the text of the last message of a role in a value, `depth` objects and lists deep at most.
+def plain_message(value: Any, without_role: str | None = None) -> dict[str, Any] | None:
+    """Return a message as an object with its role, None for what is not a message.
 
-    Only what is in a message's place counts: in `messages`, `choices`, `new_message` and the like, and there
-    in `content` or `parts`. A message that names no role has that which its place gives it.
+    LangChain serialises it in three ways (`{"lc": 1, "id": [..., "HumanMessage"], "kwargs": {...}}`,
+    `{"type": "human", "data": {...}}`, its fields alone), or gives it as a pair. One that names no role has
+    the one that is given, and an item of OpenAI's Responses needs none.
     """
-    if depth == 0:
-        return None
-    if isinstance(value, list):
-        found = (text_in(item, role, depth - 1, without_role) for item in reversed(value))
-        return next((text for text in found if text is not None), None)
+    if isinstance(value, list):  # ["user", "Any soil?"]
+        is_pair = len(value) == 2 and isinstance(value[0], str) and value[0] in _OF_PAIRS
+        return {"role": _ROLES.get(value[0], value[0]), "content": value[1]} if is_pair else None
     if not isinstance(value, dict):
         return None
-    if own := text(value.get("role")) or (without_role if value.keys() & _CONTENTS else None):
-        if isinstance(content := value.get("content"), dict):  # Google's Content
-            return text_in({"role": own, **content}, role, depth - 1)
-        message = message_of({**value, "role": own})
-        if message is None or message.role != role or not message.text or is_injected(message.text):
-            return None
-        return message.text
-    for place, given in _PLACES.items():
-        found_in = text_in(value.get(place), role, depth - 1, given or without_role)
-        if found_in is not None:
-            return found_in
-    return None
+    kind, fields = value.get("type"), value
+    if isinstance(value.get("kwargs"), dict) and isinstance(value.get("id"), list) and value["id"]:
+        fields = value["kwargs"]
+        kind = fields.get("type") or (text(value["id"][-1]) or "").partition("Message")[0].lower()
+    elif isinstance(value.get("data"), dict):
+        fields = value["data"]
+    kind = (text(kind) or "").removesuffix("MessageChunk").lower()
+    if kind in _ITEMS and kind != "function" and "role" not in fields:
+        return value
+    if _CONTENTS.isdisjoint(fields):
+        return None
+    role = (_TYPES.get(kind) if "content" in fields else None) or text(fields.get("role"))
+    if role is None and kind in _OF_MESSAGES:
+        role = without_role
+    if role is None:
+        return None
+    content = fields.get("content")
+    return {**fields, **(content if isinstance(content, dict) else {}), "role": role}  # Google's Content
+
+
+def messages_in(
+    value: Any,
+    without_role: str | None,
+    *,
+    of: str | None = None,
+    texts: bool = False,
+    depth: int = MOST_DEPTH,
+) -> list[dict[str, Any]]:
+    """Return the messages in a value, `depth` objects and lists deep at most.
+
+    Only what is in a message's place counts: in `messages`, `choices`, `new_message` and the like, and there
+    in `content` or `parts`; of several places, the first that has messages. A message that names no role has
+    that which its place gives it, else `without_role`. With `texts` a text alone, or in a place that gives a
+    role, is a message, too. With a role `of` it is the last message of this role that has a text of its own.
+    """
+    if depth == 0:
+        return []
+    if isinstance(value, str):
+        parsed = parse_json(value) if value[:1] in ("{", "[") else ""
+        if not isinstance(parsed, str) and (
+            found := messages_in(parsed, without_role, of=of, depth=depth - 1)
+        ):
+            return found
+        return [{"role": without_role, "content": value}] if texts and without_role and value else []
+    if (message := plain_message(value, without_role)) is not None:
+        return [message] if of is None or _says(message, of) else []
+    if isinstance(value, list):
+        inner = (messages_in(item, without_role, of=of, depth=depth - 1) for item in value)
+        if of is None:
+            return [message for found in inner for message in found]
+        lasts = (messages_in(item, without_role, of=of, depth=depth - 1) for item in reversed(value))
+        return next((found for found in lasts if found), [])
+    if isinstance(value, dict):
+        for place, given in _PLACES.items():
+            if place in value:
+                is_text = texts and (given is not None or place == "message")
+                role = given or without_role
+                if found := messages_in(value[place], role, of=of, texts=is_text, depth=depth - 1):
+                    return found
+    return []
+
+
+def _says(message: dict[str, Any], role: str) -> bool:
+    """Return whether a message is one of a role and has a text that no framework wrote."""
+    if _ROLES.get(message["role"], message["role"]) != role if "role" in message else True:
+        return False
+    read = message_of(message)
+    return read is not None and bool(read.text) and not is_injected(read.text or "")
+
+
+def text_in(value: Any, role: str) -> str | None:
+    """Return the text of the last message of a role in a value; see `messages_in`."""
+    found = messages_in(value, None, of=role)
+    read = message_of(found[-1]) if found else None
+    return None if read is None else read.text
 
 
 def is_injected(said: str) -> bool:

@@ -9,8 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans.gemini_usage import gemini_usage
-from spangrade.converters.spans.values import count, json_object, objects, parse_json, text
+from spangrade.converters.spans.messages import messages_in
+from spangrade.converters.spans.values import count, json_object, parse_json
 from spangrade.tracer import semconv
+
+_USAGES = ("usage", "usageMetadata", "usage_metadata")
+# What a provider's response has beside its usage.
+_OF_RESPONSES = frozenset({"candidates", "choices", "content", "output"})
 
 
 def exchange(inputs: Any, outputs: Any) -> dict[str, Any]:
@@ -21,53 +26,21 @@ def exchange(inputs: Any, outputs: Any) -> dict[str, Any]:
     }
 
 
-def request_messages(value: Any, depth: int = 2) -> list[dict[str, Any]]:
-    """Return the messages of a request: of its known key, a bare list of them, or a text of the user.
-
-    The request may be in `depth` other objects (`{"kwargs": {"messages": […]}}`).
-    """
-    value = parse_json(value)
-    if isinstance(value, dict):
-        keys = ("messages", "input", "contents", "prompt", "kwargs", "request")
-        value = parse_json(next((value[key] for key in keys if value.get(key)), None))
-        if isinstance(value, dict):
-            return [] if depth == 0 else request_messages(value, depth - 1)
-    if isinstance(value, str):
-        return [{"role": "user", "content": value}] if value else []
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):  # a batch of one
-        value = value[0]
-    return objects(value)
+def request_messages(value: Any) -> list[dict[str, Any]]:
+    """Return the messages of a request, wherever it has a place for them, or a text of the user."""
+    return messages_in(parse_json(value), "user", texts=True)
 
 
 def response_messages(value: Any) -> list[dict[str, Any]]:
-    """Return the messages of a model's response: its choices, candidates or items, or itself."""
-    value = parse_json(value)
-    if isinstance(value, str):
-        return [{"role": "assistant", "content": value}] if value else []
-    if isinstance(value, list):
-        return [message for item in value[:1_000] for message in response_messages_of(item)]
-    return response_messages_of(value)
+    """Return the messages of a model's response: its choices, candidates or items, itself, or a text."""
+    return messages_in(parse_json(value), "assistant", texts=True)
 
 
-def response_messages_of(response: Any) -> list[dict[str, Any]]:
-    """Return the messages of one response that is an object; none for any other value."""
-    if not isinstance(response, dict):
-        return []
-    if choices := objects(response.get("choices")):
-        return [{"role": "assistant", **json_object(choice.get("message"))} for choice in choices]
-    if candidates := objects(response.get("candidates")):
-        return [{"role": "assistant", **json_object(candidate.get("content"))} for candidate in candidates]
-    if isinstance(response.get("output"), list):
-        return [_item(item) for item in objects(response["output"])]
-    if isinstance(response.get("message"), dict):  # a choice alone
-        return [{"role": "assistant", **response["message"]}]
-    if response.keys() & {"content", "parts", "tool_calls"}:
-        return [{**response, "role": "assistant"}]
-    return [_item(response)] if text(response.get("type")) in {"message", "function_call"} else []
-
-
-def _item(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {"role": "assistant", **item} if item.get("type") == "message" else {**item}
+def usage_of(response: Any) -> Mapping[str, Any]:
+    """Return the usage in a provider's response, empty for any other value."""
+    if not isinstance(response, dict) or _OF_RESPONSES.isdisjoint(response):
+        return {}
+    return next((usage for name in _USAGES if (usage := json_object(response.get(name)))), {})
 
 
 def tokens(usage: Mapping[str, Any], *, of_provider: bool = True) -> dict[str, Any]:
@@ -93,12 +66,16 @@ def tokens(usage: Mapping[str, Any], *, of_provider: bool = True) -> dict[str, A
             inputs = _details(usage, "prompt", "input")
             outputs = _details(usage, "completion", "output")
             counts = {
-                "input_tokens": count(usage.get("prompt_tokens", usage.get("input_tokens"))),
-                "output_tokens": count(usage.get("completion_tokens", usage.get("output_tokens"))),
+                "input_tokens": count(_first(usage, "prompt_tokens", "input_tokens", "inputTokens")),
+                "output_tokens": count(_first(usage, "completion_tokens", "output_tokens", "outputTokens")),
                 "cached_input_tokens": count(inputs.get("cached_tokens")),
                 "reasoning_tokens": count(outputs.get("reasoning_tokens")),
             }
     return {name: number for name, number in counts.items() if number is not None}
+
+
+def _first(usage: Mapping[str, Any], *names: str) -> Any:
+    return next((usage[name] for name in names if name in usage), None)
 
 
 def _details(usage: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

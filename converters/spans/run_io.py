@@ -47,20 +47,12 @@ _DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker
 
 def user_input(value: Any, *, topmost: bool) -> str | None:
     """Return the user's last message in a run's input, or the text that is the input of the `topmost` run."""
-    return (
-        langchain_values.last_text(value, "user")
-        or text_in(value, "user")
-        or (_text_in(value, _INPUT_KEYS) if topmost else None)
-    )
+    return text_in(value, "user") or (_text_in(value, _INPUT_KEYS) if topmost else None)
 
 
 def response(value: Any, *, topmost: bool) -> str | None:
     """Return the model's last message in a run's output, or the text that the `topmost` run returned."""
-    return (
-        langchain_values.last_text(value, "assistant")
-        or text_in(value, "assistant")
-        or (_text_in(value, _OUTPUT_KEYS) if topmost else None)
-    )
+    return text_in(value, "assistant") or (_text_in(value, _OUTPUT_KEYS) if topmost else None)
 
 
 def arguments(value: Any, parameters: Any = None) -> Any:

@@ -59,14 +59,16 @@ _MODEL = re.compile(r"(?:^|[._])model(?:[._](?:name|id))?$")
 _OTHER_MODEL = re.compile(r"(?:^|[._])(?:device|host|cpu|os|hardware|embedding|embedder|reranker)[._]")
 _USAGE = re.compile(r"(?:^|[._])(?:usage|metrics)$")
 _INPUT = re.compile(
-    r"(?:^|[._])(?:(?:input|prompt)(?:[._](?:value|messages|text))?|inputs|messages|arguments|args|parameters)$"
+    r"(?:^|[._])(?:(?:input|prompt)(?:[._](?:value|messages|text))?|inputs|messages|chat_history|arguments|args|"
+    r"parameters)$"
 )
 _OUTPUT = re.compile(
-    r"(?:^|[._])(?:(?:output|completion|response|return)(?:[._](?:value|messages|text|content))?|outputs|"
+    r"(?:^|[._])(?:(?:output|completion|response|return)(?:[._](?:value|messages|text|content))?|"
+    r"outputs(?:[._]content)?|"
     r"result)$"
 )
 # Names that say less, for spans that have none of those.
-_LOOSE_INPUT = re.compile(r"(?:^|[._])(?:question|query|user_(?:message|prompt|query))$")
+_LOOSE_INPUT = re.compile(r"(?:^|[._])(?:question|query|request|user_(?:message|prompt|query))$")
 _LOOSE_OUTPUT = re.compile(r"(?:^|[._])(?:answer|reply)$")
 # One argument of several, each in an attribute of its own.
 _ARGUMENT = re.compile(r"^(.*\b(?:\w+_)?(?:inputs?|arguments|args|kwargs|parameters)(?:\._params_)?)\.(\w+)$")
@@ -75,6 +77,7 @@ _NOT_ARGUMENTS = frozenset({"value", "mime_type", "self", "role", "type"})
 _HOLDS = re.compile(r"(?:^|[._])(?:span[._]attributes|metadata|metrics|config)$")
 _ARGUMENTS = re.compile(r"(?:^|[._])(?:arguments|args)$")
 _TOOL_NAME = re.compile(r"(?:^|[._])(?:tool|function)[._]name$")
+_ENTITY_NAME = re.compile(r"(?:^|[._])entity[._]name$")
 _AGENT_NAME = re.compile(r"(?:^|[._])agent[._]name$")
 _CALL_ID = re.compile(r"(?:^|[._])(?:tool[._])?(?:call|use)[._]id$|(?:^|[._])function[._]id$")
 _PROVIDER = re.compile(r"(?:^|[._])(?:provider(?:[._]name)?|llm[._](?:vendor|system))$")
@@ -135,7 +138,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
         tuple(quantities.named(names)),
         named(_USAGE),
         named(_TOOL_NAME),
-        named(_AGENT_NAME),
+        named(_AGENT_NAME) or named(_ENTITY_NAME),
         named(_CALL_ID),
         named(_PROVIDER),
         tuple(dict.fromkeys(prefix for prefix in flat if prefix not in outputs)),
@@ -331,6 +334,9 @@ def _tokens(attributes: Mapping[str, Any], layout: _Layout) -> dict[str, Any]:
     tokens: dict[str, Any] = {}
     for key in layout.usages:
         tokens |= provider_values.tokens(json_object(attributes[key]))
+    if not layout.usages and not layout.tokens:
+        for key in layout.outputs:
+            tokens |= provider_values.tokens(provider_values.usage_of(parse_json(attributes[key])))
     return tokens | quantities.quantities({key: attributes[key] for key in layout.tokens})
 
 

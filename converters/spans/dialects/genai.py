@@ -99,7 +99,7 @@ _MODELS = (semconv.RESPONSE_MODEL, semconv.REQUEST_MODEL)
 _INPUTS = (semconv.INPUT_MESSAGES, "gen_ai.prompt")
 _OUTPUTS = (semconv.OUTPUT_MESSAGES, "gen_ai.completion")
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    "conversation_id": (semconv.CONVERSATION_ID, "gen_ai.thread.id", "session.id"),
+    "conversation_id": (semconv.CONVERSATION_ID, "gen_ai.session.id", "gen_ai.thread.id", "session.id"),
     "question_id": (semconv.QUESTION_ID,),
     "user_id": (semconv.USER_ID, "enduser.id"),
     "agent_version": (semconv.AGENT_VERSION,),

@@ -22,6 +22,7 @@ _KIND = "langsmith.span.kind"
 _METADATA = "langsmith.metadata."
 _CONVERSATION_IDS = tuple(_METADATA + name for name in ("session_id", "thread_id", "conversation_id"))
 _INTEGRATION = _METADATA + "ls_integration"
+_USAGE = _METADATA + "usage_metadata"
 _TRACEBACK = "Traceback (most recent call last)"  # follows an exception's message
 
 
@@ -49,10 +50,10 @@ def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, 
     own: dict[str, Any] = {semconv.CONVERSATION_ID: first_text(map(attributes.get, _CONVERSATION_IDS))}
     inputs, outputs = _io(attributes)
     if kind == "llm":
-        given, message = provider_values.request_messages(inputs), langchain_values.generated_message(outputs)
-        answers = [message] if message else provider_values.response_messages(outputs)
-        own[semconv.INPUT_MESSAGES] = langchain_values.provider_messages(given) or given or None
-        own[semconv.OUTPUT_MESSAGES] = langchain_values.provider_messages(answers) or answers or None
+        own |= provider_values.exchange(inputs, outputs)
+        details = langchain_values.token_details(attributes.get(_USAGE))
+        own[semconv.CACHE_READ_TOKENS] = details["cached_input_tokens"]
+        own[semconv.REASONING_TOKENS] = details["reasoning_tokens"]
     elif kind == "tool":
         own[semconv.TOOL_NAME] = text(attributes.get(semconv.TOOL_NAME)) or span.name
         own[semconv.TOOL_CALL_ARGUMENTS] = run_io.arguments(inputs)

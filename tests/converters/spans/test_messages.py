@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from spangrade.converters.spans.ai_sdk_values import answer
-from spangrade.converters.spans.langchain_values import last_text
-from spangrade.converters.spans.messages import MessageExchange, code_executions, read_exchange
+from spangrade.converters.spans.messages import (
+    MOST_DEPTH,
+    MessageExchange,
+    code_executions,
+    message_of,
+    messages_in,
+    read_exchange,
+    text_in,
+)
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 
 RAN = {"executable_code": {"code": "print(1)", "language": "PYTHON"}}
@@ -84,7 +91,7 @@ def test_an_answer_of_the_ai_sdk_is_a_text_and_calls(written: Any, calls: Any, c
 )
 def test_the_text_of_a_message_of_langchain_is_in_its_parts(content: Any, text: str | None) -> None:
     state = {"messages": [{"type": "human", "content": "hi"}, {"type": "ai", "content": content}]}
-    assert last_text(state, "assistant") == text
+    assert text_in(state, "assistant") == text
 
 
 @pytest.mark.parametrize(
@@ -101,3 +108,80 @@ def test_the_text_of_a_message_of_langchain_is_in_its_parts(content: Any, text: 
 def test_a_block_of_context_before_the_users_text_is_not_the_users(texts: list[str], message: str) -> None:
     parts = [{"type": "text", "content": text} for text in texts]
     assert read_exchange([{"role": "user", "parts": parts}], []).user_input == message
+
+
+SOIL = {"role": "user", "content": "Any soil?"}
+FORMS: list[Any] = [
+    SOIL,
+    {"role": "user", "parts": [{"text": "Any soil?"}]},
+    {"type": "human", "content": "Any soil?"},
+    {"type": "human", "data": {"content": "Any soil?"}},
+    {"lc": 1, "id": ["langchain", "messages", "HumanMessage"], "kwargs": {"content": "Any soil?"}},
+    ["user", "Any soil?"],
+    {"role": "user", "content": {"parts": [{"text": "Any soil?"}]}},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Any soil?"}]},
+]
+
+
+def around(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = {"state": value}
+    return value
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_message_is_read_in_each_form_and_place(form: Any) -> None:
+    places: list[Any] = [
+        {"messages": [form], "model": "m"},
+        {"kwargs": {"messages": [form]}},
+        {"input": [form]},
+        json.dumps({"request": {"messages": [form]}}),
+        {"state": {"new_message": form}},
+    ]
+    for value in places:
+        found = [message_of(message) for message in messages_in(value, "user", texts=True)]
+        assert [(m.role, m.text) for m in found if m] == [("user", "Any soil?")]
+        assert text_in(value, "user") == "Any soil?"
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("Any soil?", ["Any soil?"]),
+        ({"input": "Any soil?"}, ["Any soil?"]),
+        ({"prompt": "Any soil?", "temperature": 0}, ["Any soil?"]),
+        ({"draft": {"messages": [SOIL]}}, []),
+        ({"messages": ["Any soil?"]}, []),
+        ({"kwargs": "Any soil?"}, []),
+        ({"role": "desk", "goal": "Sell."}, []),
+        ({"type": "function", "function": {"name": "find", "description": "Any soil?"}}, []),
+        (around({"messages": [SOIL]}, MOST_DEPTH - 3), ["Any soil?"]),
+        (around({"messages": [SOIL]}, MOST_DEPTH - 2), []),
+    ],
+)
+def test_a_text_is_a_message_only_in_the_place_of_one(value: Any, texts: list[str]) -> None:
+    found = [message_of(message) for message in messages_in(value, "user", texts=True)]
+    assert [message.text for message in found if message] == texts
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"choices": [{"message": {"role": "assistant", "content": "Yes."}}], "usage": {}},
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": "Yes."}]}}]},
+        {"output": {"message": {"role": "assistant", "content": [{"text": "Yes."}]}}},
+        {
+            "output": [
+                {"type": "reasoning", "summary": []},
+                {"type": "message", "content": [{"text": "Yes."}]},
+            ]
+        },
+        {"generations": [[{"text": "Yes.", "message": {"type": "ai", "content": "Yes."}}]]},
+        {"type": "message", "content": [{"type": "text", "text": "Yes."}]},
+        {"response": "Yes.", "done": True},
+        "Yes.",
+    ],
+)
+def test_a_response_of_each_provider_is_read(response: Any) -> None:
+    found = messages_in(response, "assistant", texts=True)
+    assert read_exchange(None, found).response == "Yes."
