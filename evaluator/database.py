@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.review.mining.call_rules import MinedRule
     from spangrade.evaluator.running.accept import Accepted
     from spangrade.evaluator.running.earlier import FlippedSince
+    from spangrade.evaluator.serve.serve import ServeOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
@@ -720,6 +721,30 @@ class Database:
         if select is None or not isinstance(select, Selection) or select.limit is None:
             spec = replace(spec, select=replace(spec.select, limit=None))
         return watch(spec, self._file, options or WatchOptions(), self._callbacks, stop, on_start, on_round)
+
+    def serve(
+        self,
+        options: ServeOptions,
+        dataset: StrPath | GradeSpec | None = None,
+        *,
+        gates: Metrics | None = None,
+        select: Selection | str | None = None,
+        judge: JudgeOptions | str | None = None,
+        watching: WatchOptions | None = None,
+        on_ready: Callable[[str, str, str], None] = lambda pages, http, grpc: None,  # noqa: ARG005
+    ) -> None:
+        """Receive spans, grade sessions as `watch` does, and serve pages, until SIGTERM or SIGINT.
+
+        Nothing is graded without a dataset, gates and rules. `on_ready` is called with the addresses of the
+        pages, and for OTLP over HTTP and gRPC. See docs/serving.md. Raises InputError or StoreError if it
+        cannot start.
+        """
+        from spangrade.evaluator.serve.serve import serve
+        from spangrade.evaluator.watch.options import WatchOptions
+
+        spec = self._spec(dataset, gates, select, judge, sampled=True)
+        spec = replace(spec, select=replace(spec.select, limit=None))
+        serve(options, spec, watching or WatchOptions(), self._callbacks, on_ready)
 
     def why(self, session_id: str) -> list[SpanReading]:
         """Return the spans of a session as they are read, each with what passes over them changed and why.

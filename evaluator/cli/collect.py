@@ -145,7 +145,7 @@ def collect(
         limits=most.limits(),
         redact=given.redact,
         reread=reread,
-        maintenance_task=_deletion(check_age(to.retention)) if to.retention else None,
+        maintenance_task=deletion(check_age(to.retention)) if to.retention else None,
         landing=landing,
         segment_s=to.segment_seconds,
     )
@@ -161,7 +161,7 @@ def collect(
     serve(settings, ready)
 
 
-def _deletion(age: str) -> Callable[[Path], None]:
+def deletion(age: str) -> Callable[[Path], None]:
     """Return a function that logs how much is older, then deletes it, in processes of their own.
 
     They derive sessions first. Age counts from the arrival too: an import of old recordings is kept.

@@ -93,6 +93,12 @@ COMMANDS: Mapping[str, Command] = {
     "collect": Command(
         PRODUCTION, "Receive spans and logs over OTLP into one database.", "collect --db agents.duckdb"
     ),
+    "serve": Command(
+        PRODUCTION,
+        "Receive, grade and show sessions as one service, for a team.",
+        "serve --data /var/lib/spangrade",
+        where="serve:app",
+    ),
     "watch": Command(
         PRODUCTION,
         "Grade sessions once they are idle, and again if something arrives.",

@@ -57,12 +57,35 @@ _HEADERS = {
 }
 
 
-def create_app(database: Viewed, reviewer: Reviewer | None = None) -> Starlette:
+class Site:
+    """Where the pages are served, and to whom: here on this machine alone, to one `reviewer` or none.
+
+    `hosts` are names of others by which they may be asked for; `schemes` those of the addresses from which a
+    page may write.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    schemes: tuple[str, ...] = ("http",)
+
+    def __init__(self, reviewer: Reviewer | None = None) -> None:
+        self._reviewer = reviewer
+
+    def reviewer(self) -> Reviewer | None:
+        """Return who may write labels in the current request, None if nobody."""
+        return self._reviewer
+
+    def login(self) -> str:
+        """Return the name of who is logged in, empty if nobody need be."""
+        return ""
+
+
+def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | None = None) -> Starlette:
     """Return the application that serves the pages of a database or a lake.
 
-    A `reviewer` may write labels from them; without one they change nothing.
+    A `reviewer` may write labels from them; without one they change nothing. A `site` says instead who may.
     """
-    pages = _Pages(database, reviewer)
+    site = Site(reviewer) if site is None else site
+    pages = _Pages(database, site)
     return Starlette(
         routes=[
             Route("/", pages.sessions, methods=["GET"]),
@@ -87,7 +110,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None) -> Starlette:
             Route("/trends", pages.trends, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
-        middleware=[Middleware(_Protected)],
+        middleware=[Middleware(_Protected, hosts=site.hosts)],
         exception_handlers={
             HTTPException: pages.http_error,
             InputError: pages.bad_request,
@@ -101,10 +124,14 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None) -> Starlette:
 class _Pages:
     """The pages, each made of the database as it is at the time."""
 
-    def __init__(self, database: Viewed, reviewer: Reviewer | None) -> None:
+    def __init__(self, database: Viewed, site: Site) -> None:
         self._database = database
-        self._reviewer = reviewer
+        self._site = site
         self._links = ServerLinks()
+
+    @property
+    def _reviewer(self) -> Reviewer | None:
+        return self._site.reviewer()
 
     def sessions(self, request: Request) -> Response:
         texts = dict(request.query_params)
@@ -181,7 +208,7 @@ class _Pages:
 
     def _writer(self) -> Reviewer:
         if self._reviewer is None:
-            raise HTTPException(403, "these pages change nothing: start spangrade view with --allow-labels")
+            raise HTTPException(403, "these pages change nothing for you (spangrade view --allow-labels)")
         return self._reviewer
 
     async def _write(
@@ -192,8 +219,8 @@ class _Pages:
         That is the one which `write` returns, else the one that the form names.
         """
         reviewer = self._writer()
-        own = f"http://{request.headers['host']}"
-        by_origin = "same-origin" if request.headers.get("origin", own) == own else "cross-site"
+        own = {f"{scheme}://{request.headers['host']}" for scheme in self._site.schemes}
+        by_origin = "same-origin" if request.headers.get("origin", min(own)) in own else "cross-site"
         if request.headers.get("sec-fetch-site", by_origin) != "same-origin":  # older browsers: Origin alone
             raise HTTPException(403, "this request comes from another site")
         body = b""
@@ -214,7 +241,7 @@ class _Pages:
                 return write(store, request, form)
 
         back = await run_in_threadpool(written) or form.get("back", "")
-        return RedirectResponse(back if re.fullmatch(r"/(?!/)[^\\\s]*", back) else "/review", 303)
+        return RedirectResponse(back if is_own_page(back) else self._links.review(), 303)
 
     def golden(self, request: Request) -> Response:
         with self._database.reading() as store:
@@ -307,12 +334,18 @@ class _Pages:
             "database": self._database.name,
             "notice": self._database.notice,
             "reviewer": self._reviewer,
+            "login": self._site.login(),
             **values,
         }
         return HTMLResponse(render(template, page, self._links), status, headers)
 
     def _error(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
         return self._page("error.html", {"status": status, "message": message}, status, headers)
+
+
+def is_own_page(address: str) -> bool:
+    """Return whether an address that a form gives leads to this server, and nowhere else."""
+    return re.fullmatch(r"/(?!/)[^\\\s]*", address) is not None
 
 
 def _text(part: str) -> str:
@@ -353,13 +386,14 @@ def _session_id(store: Store, request: Request) -> str:
 
 
 class _Protected:
-    """Adds the headers, and rejects requests to any other host than this machine.
+    """Adds the headers, and rejects requests to any other host than this machine and the allowed ones.
 
     A page of another site can let its name point to 127.0.0.1 (DNS rebinding); then `Host` is that name.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] = frozenset()) -> None:
         self._app = app
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -373,7 +407,8 @@ class _Protected:
             await send(message)
 
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) == 1 and is_loopback(host_of(f"//{hosts[0]}")):
+        host = host_of(f"//{hosts[0]}") if len(hosts) == 1 else ""
+        if is_loopback(host) or host in self._hosts:
             await self._app(scope, receive, send_protected)
         else:
             rejected = PlainTextResponse("the header Host does not name this machine\n", 403)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 from urllib.parse import urlencode
 
@@ -49,78 +52,115 @@ class Links(Protocol):
         """Return the address of the page that shows two sessions side by side."""
 
 
+_base_path: ContextVar[str] = ContextVar("spangrade_base_path", default="")
+
+
+def base_path() -> str:
+    """Return the path under which the pages of the current request are: empty, or such as `/spangrade`."""
+    return _base_path.get()
+
+
+@contextmanager
+def under(path: str) -> Iterator[None]:
+    """Make the links of this context those under a path."""
+    token = _base_path.set(path)
+    try:
+        yield
+    finally:
+        _base_path.reset(token)
+
+
 class ServerLinks:
-    """The links of `spangrade view`."""
+    """The links of `spangrade view` and `serve`, under the base path of the request that is answered."""
 
     def asset(self, name: str) -> str:
         """Return the address of a file in `static/`."""
-        return f"/static/{name}"
+        return f"{base_path()}/static/{name}"
 
     def sessions(self, **filters: str) -> str:
         """Return the address of the list of sessions, with values for its filters."""
-        return f"/?{urlencode(filters)}" if filters else "/"
+        return f"{base_path()}/{'?' + urlencode(filters) if filters else ''}"
 
     def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:
         """Return the address of a session, or of one of its spans, with the verdict of a run."""
         query = "" if run_id is None else f"?{urlencode({'run': run_id})}"
         fragment = "" if span_id is None else f"#{element_id(span_id)}"
-        return f"/session/{url_part(session_id)}{query}{fragment}"
+        return f"{base_path()}/session/{url_part(session_id)}{query}{fragment}"
 
     def part(self, session_id: str, name: str, **values: str) -> str:
         """Return the address of a part of a session that is loaded on demand."""
-        return f"/session/{url_part(session_id)}/{name}{'?' + urlencode(values) if values else ''}"
+        return (
+            f"{base_path()}/session/{url_part(session_id)}/{name}{'?' + urlencode(values) if values else ''}"
+        )
 
     def image(self, session_id: str, span_id: str, number: int) -> str:
         """Return the address of an image that a span records, from 0."""
-        return f"/session/{url_part(session_id)}/image?{urlencode({'id': span_id, 'number': number})}"
+        query = urlencode({"id": span_id, "number": number})
+        return f"{base_path()}/session/{url_part(session_id)}/image?{query}"
 
     def labels(self, session_id: str) -> str:
         """Return the address to which a reviewer sends a label of a session."""
-        return f"/session/{url_part(session_id)}/labels"
+        return f"{base_path()}/session/{url_part(session_id)}/labels"
 
     def golden(self, session_id: str) -> str:
         """Return the address of a session as a golden question: to download it, and to add it to the file."""
-        return f"/session/{url_part(session_id)}/golden-question"
+        return f"{base_path()}/session/{url_part(session_id)}/golden-question"
 
     def review(self, **queue: str) -> str:
         """Return the address of the queue of a reviewer."""
-        return f"/review{'?' + urlencode(queue) if queue else ''}"
+        return f"{base_path()}/review{'?' + urlencode(queue) if queue else ''}"
 
     def review_next(self, **queue: str) -> str:
         """Return the address that leads to the next session of a queue."""
-        return f"/review/next{'?' + urlencode(queue) if queue else ''}"
+        return f"{base_path()}/review/next{'?' + urlencode(queue) if queue else ''}"
 
     def undo(self) -> str:
         """Return the address that undoes what a reviewer wrote last."""
-        return "/undo"
+        return f"{base_path()}/undo"
+
+    def count(self) -> str:
+        """Return the address of the number of the sessions that filters choose."""
+        return f"{base_path()}/count"
+
+    def suggestions(self) -> str:
+        """Return the address under which the values of filters are."""
+        return f"{base_path()}/suggestions"
+
+    def login(self) -> str:
+        """Return the address at which one logs in."""
+        return f"{base_path()}/login"
+
+    def logout(self) -> str:
+        """Return the address that ends a login."""
+        return f"{base_path()}/logout"
 
     def runs(self) -> str:
         """Return the address of the list of runs."""
-        return "/runs"
+        return f"{base_path()}/runs"
 
     def run(self, run_id: str) -> str:
         """Return the address of a run."""
-        return f"/run/{url_part(run_id)}"
+        return f"{base_path()}/run/{url_part(run_id)}"
 
     def run_summary(self, run_id: str) -> str:
         """Return the address of the totals of a run."""
-        return f"/run/{url_part(run_id)}/summary"
+        return f"{base_path()}/run/{url_part(run_id)}/summary"
 
     def run_rows(self, run_id: str, **filters: str) -> str:
         """Return the address of rows of the grid of a run."""
-        return f"/run/{url_part(run_id)}/rows?{urlencode(filters)}"
+        return f"{base_path()}/run/{url_part(run_id)}/rows?{urlencode(filters)}"
 
     def trends(self) -> str:
         """Return the address of the page of sessions over time."""
-        return "/trends"
+        return f"{base_path()}/trends"
 
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""
-        return f"/compare?{urlencode(chosen)}" if chosen else "/compare"
+        return f"{base_path()}/compare{'?' + urlencode(chosen) if chosen else ''}"
 
     def compare_sessions(self, **chosen: str) -> str:
         """Return the address of the page that shows two sessions side by side."""
-        return f"/compare/sessions?{urlencode(chosen)}"
+        return f"{base_path()}/compare/sessions?{urlencode(chosen)}"
 
 
 class SideLinks(ServerLinks):

@@ -30,7 +30,7 @@ from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.selection import chosen_ids, is_sampled
 from spangrade.evaluator.grading.spec import GradeSpec, Selection
 from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
-from spangrade.evaluator.judge.run import Spent, spent_since
+from spangrade.evaluator.judge.run import Spent, spent_since, total_spent
 from spangrade.evaluator.metrics import Inconclusive
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch import deliveries
@@ -61,12 +61,13 @@ _log = logging.getLogger("spangrade")
 
 
 class WatchSummary(NamedTuple):
-    """What was graded since the start, and what is waiting or was given up."""
+    """What was graded since the start, what is waiting or was given up, and what the judge spent."""
 
     verdicts: Mapping[str, int]
     waiting: int
     deferred: int
     messages: Mapping[str, Counts]
+    judge: Spent = Spent()
 
     def __str__(self) -> str:
         """Return it in one line: `3 sessions graded: 2 passed, 1 failed; 1 waiting; webhook: 1 given up`."""
@@ -130,14 +131,21 @@ class Watch:
         self._problem: str | None = None  # why the last look failed
         self._verdicts: Counter[str] = Counter()
         self._deferred: set[str] = set()  # until the day ends
+        self._spent = Spent()  # by the judge since the start
         self._day = 0
         self._totals_sent = False
         self._has_tables = False
 
-    def run(self, stop: threading.Event, on_round: Callable[[WatchSummary], None] = lambda _: None) -> None:
+    def run(
+        self,
+        stop: threading.Event,
+        on_round: Callable[[WatchSummary], None] = lambda _: None,
+        on_look: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
         """Watch until `stop` is set; `on_round` is called after each look that graded a session.
 
-        If the database stays locked, or something cannot be read or written, the next look tries again.
+        `on_look` is called after each look, with why it failed, None if it did not. If the database stays
+        locked, or something cannot be read or written, the next look tries again.
         """
         while not stop.is_set():
             before = self._verdicts.total()
@@ -152,6 +160,7 @@ class Watch:
                 self._problem = None
                 if self._verdicts.total() > before:
                     on_round(summary)
+            on_look(self._problem)
             stop.wait(self._every_s)
 
     def round(self, stop: threading.Event | None = None) -> WatchSummary:
@@ -178,7 +187,7 @@ class Watch:
                 self._create_tables(store)
                 counts = deliveries.counts(store)
         idle = len(self._progress) - len(self._deferred)
-        return WatchSummary(dict(self._verdicts), idle, len(self._deferred), counts)
+        return WatchSummary(dict(self._verdicts), idle, len(self._deferred), counts, self._spent)
 
     def close(self) -> None:
         """Close the connections."""
@@ -253,6 +262,7 @@ class Watch:
             run = record(store, prepared, graded, judge, self._channels, self._clock(), since_ns)
             record_unchanged(store, prepared.key, unchanged)
         self._count(run)
+        self._spent = total_spent([self._spent, judge.spent])
         self._deferred |= deferred
         self._progress.finish({name: one for name, one in idle.items() if name not in deferred})
         return bool(idle)
@@ -379,8 +389,12 @@ def watch(
     stop: threading.Event | None = None,
     on_start: Callable[[], None] = lambda: None,
     on_round: Callable[[WatchSummary], None] = lambda _: None,
+    on_look: Callable[[str | None], None] = lambda _: None,
 ) -> WatchSummary:
-    """Grade sessions as they become idle, until `stop` is set or, with `once`, once; see `Database.watch`."""
+    """Grade sessions as they become idle, until `stop` is set or, with `once`, once; see `Database.watch`.
+
+    `on_look` is called after each look, with why it failed, None if it did not.
+    """
     select, words = spec.select, Selection()
     for name in ("sessions", "of_run", "last_import", "latest_per_question", "limit", "questions", "answers"):
         if getattr(select, name) != getattr(words, name):
@@ -410,7 +424,7 @@ def watch(
     try:
         if options.once:
             return watching.round(stop)
-        watching.run(stop, on_round)
+        watching.run(stop, on_round, on_look)
         return watching.summary()
     finally:
         watching.close()

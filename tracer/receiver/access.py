@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from grpc import StatusCode
@@ -14,14 +14,27 @@ from spangrade.tracer.receiver.limits import RejectedError
 
 @dataclass(slots=True)
 class Access:
-    """What a request must show: the token, if there is one. It may be replaced at any time."""
+    """What a request must show: the token, if there is one. It may be replaced at any time.
+
+    `allows`, if given, decides in place of the token: whether a key may "send" records, or "read" metrics;
+    None as long as nobody needs a key.
+    """
 
     token: str | None = None
     loopback: bool = True  # the receiver listens on this machine's loopback only
+    allows: Callable[[str, str], bool | None] | None = None
 
-    def check(self, headers: Mapping[str, str]) -> None:
+    def check(self, headers: Mapping[str, str], purpose: str = "send") -> None:
         """Raise RejectedError if a request with these headers (by lower-case name) is not let in."""
-        if not self.token:
+        allowed = None if self.allows is None else self.allows(bearer(headers.get("authorization")), purpose)
+        if allowed is not None:
+            if not allowed:
+                raise RejectedError(
+                    401,
+                    StatusCode.UNAUTHENTICATED,
+                    f"no key, or one that may not {purpose}: expected Authorization: Bearer KEY",
+                )
+        elif not self.token:
             self.check_page(headers)
         elif not _has_token(headers.get("authorization"), self.token):
             raise RejectedError(
@@ -36,7 +49,7 @@ class Access:
         Such a page reaches the loopback through the browser; with a name that it lets point to 127.0.0.1 (DNS
         rebinding), even as if from the same site. A page does not know a token, so with one all are let in.
         """
-        if self.token:
+        if self.token or (self.allows is not None and self.allows("", "send") is not None):
             return
         for header, prefix in (("origin", ""), ("host", "//")):
             if header not in headers or not (self.loopback or header == "origin"):
@@ -48,5 +61,10 @@ class Access:
 
 
 def _has_token(header: str | None, token: str) -> bool:
+    return hmac.compare_digest(bearer(header).encode(), token.encode())
+
+
+def bearer(header: str | None) -> str:
+    """Return the token in a header `Authorization`, empty if it has none."""
     scheme, _, given = (header or "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+    return given.strip() if scheme.lower() == "bearer" else ""

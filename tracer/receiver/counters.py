@@ -14,56 +14,56 @@ _QUIET_S = 60.0  # between two log lines about rejections of one kind
 
 
 class Counters:
-    """The receiver's counters, in a registry of their own."""
+    """The receiver's counters, in a `registry` of their own, to which other parts of a service may add."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         self._logged_s: dict[int | str, float] = {}
         self._unlogged: Counts[int | str] = Counts()
         self.requests = Counter(
             "spangrade_requests",
             "Export requests answered.",
             ["transport", "signal", "code"],
-            registry=self._registry,
+            registry=self.registry,
         )
         self.accepted = Counter(
             "spangrade_accepted_records",
             "Spans and log records on disk before their request was answered.",
             ["signal"],
-            registry=self._registry,
+            registry=self.registry,
         )
         self.rejected = Counter(
             "spangrade_rejected_records",
             "Spans and log records that could not be read, as the answer to their request says.",
             ["signal"],
-            registry=self._registry,
+            registry=self.registry,
         )
         self.stored = Counter(
             "spangrade_stored_records",
             "Spans and log records written to the database.",
             ["signal"],
-            registry=self._registry,
+            registry=self.registry,
         )
         self.duplicates = Counter(
             "spangrade_duplicate_records",
             "Spans and log records that the database already had.",
-            registry=self._registry,
+            registry=self.registry,
         )
         self.failed_writes = Counter(
             "spangrade_failed_writes",
             "Failed attempts to write to the database; the spool keeps the records for the next attempt.",
-            registry=self._registry,
+            registry=self.registry,
         )
         self.damaged_bytes = Counter(
             "spangrade_damaged_bytes",
             "Bytes of the spool that were damaged on disk; they are kept in *.rejected files.",
-            registry=self._registry,
+            registry=self.registry,
         )
         self.spool_bytes = Gauge(
             "spangrade_spool_bytes",
             "Bytes in the spool that are not in the database yet.",
-            registry=self._registry,
+            registry=self.registry,
         )
 
     def log_rejected(self, code: int, peer: str, why: str) -> None:
@@ -88,4 +88,4 @@ class Counters:
 
     def text(self) -> bytes:
         """Return all counters in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

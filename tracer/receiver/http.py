@@ -72,7 +72,7 @@ def application(
 
     async def metrics(request: Request) -> Response:
         try:
-            access.check(request.headers)
+            access.check(request.headers, "read")
         except RejectedError as rejected:
             return _rejection(rejected, "json")
         return Response(ingest.counters.text(), media_type="text/plain; version=0.0.4")

@@ -37,6 +37,16 @@ _log = logging.getLogger("spangrade")
 _GRACE_S = 10
 
 
+class Receiving(NamedTuple):
+    """A receiver that has started: its addresses for HTTP and gRPC, its states as JSON, its counters."""
+
+    http: str
+    grpc: str
+    health: Callable[[], dict[str, object]]
+    readiness: Callable[[], dict[str, object]]
+    counters: Counters
+
+
 class Reread(NamedTuple):
     """What a receiver uses from now on, read again from files."""
 
@@ -54,6 +64,7 @@ class ReceiverSettings:
     grpc_port: int = 4317
     token: str | None = None
     allow_anonymous: bool = False  # clients on other machines need no token
+    allows: Callable[[str, str], bool | None] | None = None  # in place of a token; see `Access`
     certificate: Path | None = None
     key: Path | None = None
     limits: Limits = field(default_factory=Limits)
@@ -65,7 +76,8 @@ class ReceiverSettings:
 
     def check(self) -> None:
         """Raise InputError for settings that are unsafe or incomplete."""
-        if not is_loopback(self.host) and not self.token and not self.allow_anonymous:
+        is_open = not self.token and (self.allows is None or self.allows("", "send") is None)
+        if not is_loopback(self.host) and is_open and not self.allow_anonymous:
             raise InputError(
                 f"--host {self.host} is open to other machines: set a token ($SPANGRADE_TOKEN), "
                 "or give --allow-anonymous"
@@ -103,13 +115,21 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    listener = _listener(settings)
+    await receive(settings, lambda one: ready(one.http, one.grpc), stop)
+    _log.info("stopped")
+
+
+async def receive(
+    settings: ReceiverSettings, ready: Callable[[Receiving], None], stop: asyncio.Event
+) -> None:
+    """Receive until `stop` is set, or the server for HTTP ends; then finish as `collect` does."""
+    listener = listen(settings.host, settings.http_port)
     queue = SpoolQueue(settings.db, settings.limits.spool_bytes)
     counters = Counters()
     ingest = Ingest(queue, settings.limits, counters, settings.redact)
     loader = _loader(settings, queue, counters)
 
-    access = Access(settings.token, loopback=is_loopback(settings.host))
+    access = Access(settings.token, is_loopback(settings.host), settings.allows)
 
     def health() -> dict[str, object]:
         status = "spool full" if queue.full() else "ok" if loader.is_alive() else "loader stopped"
@@ -133,7 +153,7 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
             else datetime.fromtimestamp(loaded_ns / 1e9, UTC).isoformat(),
         }
 
-    http = _Server(
+    http = QuietServer(
         uvicorn.Config(
             application(ingest, access, health, readiness),
             http=limited_protocol(settings.limits),
@@ -146,7 +166,7 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
             timeout_graceful_shutdown=_GRACE_S,
         )
     )
-    certificate = _certificate(settings)
+    certificate = certificate_of(settings)
     http.config.load()
     http.config.ssl = certificate.for_http() if certificate else None
     over_grpc = grpc_server(ingest, access)
@@ -155,7 +175,7 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
 
     def reload() -> None:
         try:
-            renewed = _certificate(settings)
+            renewed = certificate_of(settings)
             reread = settings.reread and settings.reread()
             if certificate and renewed and http.config.ssl:
                 renewed.load_into(http.config.ssl)
@@ -172,8 +192,13 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
     loader.start()
     scheme = "https" if settings.certificate else "http"
     ready(
-        f"{scheme}://{_shown(settings.host)}:{listener.getsockname()[1]}",
-        f"{_shown(settings.host)}:{grpc_port}",
+        Receiving(
+            f"{scheme}://{shown_host(settings.host)}:{listener.getsockname()[1]}",
+            f"{shown_host(settings.host)}:{grpc_port}",
+            health,
+            readiness,
+            counters,
+        )
     )
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -183,11 +208,10 @@ async def _collect(settings: ReceiverSettings, ready: Callable[[str, str], None]
     ingest.close()
     queue.close()
     await asyncio.to_thread(loader.stop, _GRACE_S)
-    _log.info("stopped")
 
 
 @dataclass(slots=True)
-class _Certificate:
+class Certificate:
     """The private key and the certificate that new connections are served with, as they were read."""
 
     pair: tuple[bytes, bytes]
@@ -234,10 +258,11 @@ def _file_of(content: bytes) -> IO[bytes]:
     return file
 
 
-def _certificate(settings: ReceiverSettings) -> _Certificate | None:
+def certificate_of(settings: ReceiverSettings) -> Certificate | None:
+    """Return the certificate of the settings, None without one. Raises InputError for a bad one."""
     if settings.certificate is None or settings.key is None:
         return None
-    return _Certificate.read(settings.certificate, settings.key)
+    return Certificate.read(settings.certificate, settings.key)
 
 
 def _loader(settings: ReceiverSettings, queue: SpoolQueue, counters: Counters) -> Loader:
@@ -246,30 +271,32 @@ def _loader(settings: ReceiverSettings, queue: SpoolQueue, counters: Counters) -
     return Lander(settings.db, queue, counters, settings.landing, segment_s=settings.segment_s)
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """Uvicorn without its signal handlers, which would end the process before the spool is loaded."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
         yield
 
 
-def _listener(settings: ReceiverSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address. Raises InputError if it cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Name the protocol: otherwise asyncio leaves Nagle's algorithm on, and an answer waits 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.host, settings.http_port))
+        listener.bind((host, port))
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise InputError(f"{settings.host}:{settings.http_port}: cannot listen: {error.strerror}") from None
+        raise InputError(f"{host}:{port}: cannot listen: {error.strerror}") from None
     return listener
 
 
-def _bind(server: grpc.aio.Server, settings: ReceiverSettings, certificate: _Certificate | None) -> int:
-    address = f"{_shown(settings.host)}:{settings.grpc_port}"
+def _bind(server: grpc.aio.Server, settings: ReceiverSettings, certificate: Certificate | None) -> int:
+    address = f"{shown_host(settings.host)}:{settings.grpc_port}"
     try:
         if certificate:
             credentials = grpc.dynamic_ssl_server_credentials(certificate.for_grpc(), certificate.for_grpc)
@@ -281,5 +308,6 @@ def _bind(server: grpc.aio.Server, settings: ReceiverSettings, certificate: _Cer
         ) from None
 
 
-def _shown(host: str) -> str:
+def shown_host(host: str) -> str:
+    """Return a host as it is in a URL."""
     return f"[{host}]" if ":" in host else host

@@ -24,6 +24,7 @@ from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.rank import KEYS, sql_rank
 from spangrade.tracer.store.sql import error_line, migrations, statement
+from spangrade.tracer.store.turns import Turns, turns_at
 from spangrade.tracer.store.untrusted import column_types, connect, remember_checked, table_problem
 
 _log = logging.getLogger("spangrade")
@@ -55,6 +56,7 @@ class Store:
         self._log = Path(f"{path.resolve()}.wal")
         self._lock = threading.RLock()
         self._next_mark_s = float("-inf")
+        self._turns: Turns | None = None  # until it is closed
 
     @classmethod
     def open(
@@ -77,9 +79,18 @@ class Store:
         Raises StoreLockedError if it is still open there, OldSchemaError if it is to be read and an earlier
         version wrote it, StoreError if it cannot be used.
         """
-        return retry_while_locked(
-            lambda: cls._open_current(database_file(path), read_only, confined), wait_s, stop
-        )
+        file = database_file(path)
+        turns = turns_at(file)
+        if turns is None:
+            return retry_while_locked(lambda: cls._open_current(file, read_only, confined), wait_s, stop)
+        turns.take(wait_s, stop)
+        try:
+            store = retry_while_locked(lambda: cls._open_current(file, read_only, confined), wait_s, stop)
+        except BaseException:
+            turns.give()
+            raise
+        store._turns = turns
+        return store
 
     @classmethod
     def _open_current(cls, path: Path, read_only: bool, confined: bool) -> Self:
@@ -241,6 +252,9 @@ class Store:
         """Close the database; everything that was added is in the file."""
         self.connection.close()
         remember_checked(self.path)
+        turns, self._turns = self._turns, None
+        if turns is not None:
+            turns.give()
 
     def __enter__(self) -> Self:
         return self

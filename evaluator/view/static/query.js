@@ -11,7 +11,7 @@
   const valuesOf = async (name) => {  // those of tools, agents and the like are asked for once
     if (values.get(name) === null && suggested.has(name.slice(0, -1))) {
       values.set(name, []);
-      const part = await window.spangradeLoad(`/suggestions/${name.slice(0, -1)}`);
+      const part = await window.spangradeLoad(`${line.dataset.suggestions}/${name.slice(0, -1)}`);
       if (part) values.set(name, [...part.querySelectorAll("option")].map((one) => one.value));
     }
     return values.get(name) ?? [];

@@ -1,0 +1,281 @@
+"""Run a team's server: the receiver with its loader, `watch` and the pages, as the parts of one process.
+
+They take turns at the database file (`tracer/store/turns.py`), which is open in short windows only: other
+processes can write meanwhile, as they can beside `collect`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+from prometheus_client import Gauge, Histogram
+
+from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.serve.entrance import NO_PROXY, Entrance, Proxy, ServedSite
+from spangrade.evaluator.serve.keys import KeyFile
+from spangrade.evaluator.view.app import create_app
+from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.watch.options import WatchOptions
+from spangrade.evaluator.watch.watch import WatchSummary, watch
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.receiver.server import (
+    QuietServer,
+    ReceiverSettings,
+    Receiving,
+    certificate_of,
+    listen,
+    receive,
+    shown_host,
+)
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.turns import taking_turns
+
+_log = logging.getLogger("spangrade")
+_GRACE_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Where the pages of a server are and to whom: `port` 0 is any; `hosts` are names beside the address.
+
+    `base` is the path under which the pages are, empty or such as `/spangrade`.
+    """
+
+    receiver: ReceiverSettings
+    keys: KeyFile
+    port: int = 4319
+    base: str = ""
+    public_url: str | None = None
+    hosts: tuple[str, ...] = ()
+    proxy: Proxy = NO_PROXY
+    golden: Path | None = None
+
+    def check(self) -> None:
+        """Raise InputError for options that are unsafe or do not fit."""
+        self.receiver.check()
+        if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
+            raise InputError(f"--base-path: expected a path such as /spangrade, found {self.base!r}")
+        if self.public_url is not None:
+            parts = urlsplit(self.public_url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise InputError(
+                    f"--public-url: expected one such as https://spans.example.com, found {self.public_url!r}"
+                )
+
+    @property
+    def allowed_hosts(self) -> frozenset[str]:
+        """The hosts by which the pages may be asked for, beside this machine's own."""
+        public = None if self.public_url is None else urlsplit(self.public_url).hostname
+        own = self.receiver.host if self.receiver.host not in ("0.0.0.0", "::") else None  # noqa: S104
+        return frozenset(one.lower() for one in (*self.hosts, public, own) if one)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach the pages over TLS."""
+        public = "" if self.public_url is None else urlsplit(self.public_url).scheme
+        return self.receiver.certificate is not None or public == "https"
+
+
+class _Watched:
+    """What `watch` did, for health and metrics."""
+
+    def __init__(self, *, grades: bool) -> None:
+        self.grades = grades
+        self.summary = WatchSummary({}, 0, 0, {})
+        self.problem: str | None = None
+        self.looks = 0
+        self.failure: BaseException | None = None
+
+    def looked(self, problem: str | None) -> None:
+        self.looks += 1
+        self.problem = problem
+
+    def graded(self, summary: WatchSummary) -> None:
+        self.summary = summary
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "grades": self.grades,
+            "problem": self.problem,
+            "graded": sum(self.summary.verdicts.values()),
+            "waiting": self.summary.waiting,
+        }
+
+
+def serve(
+    options: ServeOptions,
+    spec: GradeSpec,
+    watching: WatchOptions,
+    callbacks: Callbacks = DEFAULT,
+    ready: Callable[[str, str, str], None] = lambda pages, http, grpc: None,  # noqa: ARG005
+) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what is open, load the spool, and return.
+
+    `ready` is called with the addresses of the pages, and for OTLP over HTTP and over gRPC. Nothing is graded
+    by a specification without a dataset and gates. Raises InputError or StoreError if it cannot start.
+    """
+    options.check()
+    db = options.receiver.db
+    with taking_turns(db):
+        Store.open(db, wait_s=5.0).close()  # fail now if it cannot be written
+        asyncio.run(_serve(options, spec, watching, callbacks, ready))
+
+
+async def _serve(
+    options: ServeOptions,
+    spec: GradeSpec,
+    watching: WatchOptions,
+    callbacks: Callbacks,
+    ready: Callable[[str, str, str], None],
+) -> None:
+    loop = asyncio.get_running_loop()
+    stop, stop_watching = asyncio.Event(), threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    watched = _Watched(grades=bool(spec.dataset is not None or spec.gates.requested or spec.gates.in_force))
+    shown = ViewedDatabase(options.receiver.db, callbacks.configured)
+    with listen(options.receiver.host, options.port) as listener:
+        started: asyncio.Future[Receiving] = loop.create_future()
+        receiving = asyncio.create_task(receive(options.receiver, started.set_result, stop))
+        starting: set[asyncio.Future[Any]] = {receiving, started}
+        await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
+        if receiving.done():
+            receiving.result()
+            return
+        receiver = started.result()
+        thread = threading.Thread(
+            target=_watch,
+            args=(spec, options.receiver.db, watching, callbacks, stop_watching, watched),
+            kwargs={"on_failure": lambda: loop.call_soon_threadsafe(stop.set)},
+            name="watch",
+        )
+        pages = QuietServer(_config(options, receiver, watched, shown))
+        pages.config.load()
+        if (certificate := certificate_of(options.receiver)) is not None:
+            pages.config.ssl = certificate.for_http()
+        serving = asyncio.create_task(pages.serve([listener]))
+        if watched.grades:
+            thread.start()
+        else:
+            _log.info("nothing is graded: no dataset, gates or rules are given")
+        scheme = "https" if options.receiver.certificate else "http"
+        address = f"{scheme}://{shown_host(options.receiver.host)}:{listener.getsockname()[1]}{options.base}/"
+        ready(address, receiver.http, receiver.grpc)
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopped, receiving, serving}, return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        stop_watching.set()
+        pages.should_exit = True
+        await serving
+        await asyncio.to_thread(shown.stop)
+        if watched.grades:
+            await asyncio.to_thread(thread.join)
+        await receiving  # the last: it loads what was acknowledged meanwhile
+        await stopped
+    if watched.failure is not None:
+        raise watched.failure
+    _log.info("stopped")
+
+
+def _watch(
+    spec: GradeSpec,
+    db: Path,
+    options: WatchOptions,
+    callbacks: Callbacks,
+    stop: threading.Event,
+    watched: _Watched,
+    on_failure: Callable[[], None],
+) -> None:
+    try:
+        watch(spec, db, options, callbacks, stop, on_round=watched.graded, on_look=watched.looked)
+    except BaseException as error:  # noqa: BLE001 (the main thread raises it)
+        watched.failure = error
+        on_failure()
+
+
+def _config(
+    options: ServeOptions, receiver: Receiving, watched: _Watched, shown: ViewedDatabase
+) -> uvicorn.Config:
+    """Return the configuration of the server of the pages."""
+    observe, metrics = _metrics(receiver, watched)
+    site = ServedSite(options.allowed_hosts, options.golden)
+    needs_key = not (is_loopback(options.receiver.host) or options.receiver.allow_anonymous)
+
+    def health() -> Mapping[str, object]:
+        collected = receiver.health()
+        return {"status": collected["status"], "collect": collected, "watch": watched.to_json()}
+
+    def readiness() -> Mapping[str, object]:
+        collected = receiver.readiness()
+        problem = collected["reason"] or watched.problem
+        return {
+            "status": "not ready" if problem else "ready",
+            "reason": problem,
+            "collect": collected,
+            "watch": watched.to_json(),
+        }
+
+    entrance = Entrance(
+        create_app(shown, site=site),
+        options.keys,
+        health=health,
+        readiness=readiness,
+        metrics=metrics,
+        observe=observe,
+        base=options.base,
+        proxy=options.proxy,
+        secure=options.is_secure,
+        is_open=lambda: not needs_key and options.proxy.header is None and not options.keys.exists(),
+    )
+    return uvicorn.Config(
+        entrance,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+
+
+def _metrics(receiver: Receiving, watched: _Watched) -> tuple[Callable[[float], None], Callable[[], bytes]]:
+    """Return what notes the seconds of an answer, and what returns all metrics as text."""
+    registry = receiver.counters.registry
+    seconds = Histogram("spangrade_page_seconds", "How long an answer of the pages took.", registry=registry)
+    verdicts = Gauge(
+        "spangrade_graded_sessions", "Sessions graded since the start.", ["verdict"], registry=registry
+    )
+    waiting = Gauge(
+        "spangrade_waiting_sessions", "Sessions that wait until they are idle.", registry=registry
+    )
+    failing = Gauge("spangrade_watch_failing", "1 if the last look of watch failed.", registry=registry)
+    grades = Gauge("spangrade_watch_grades", "1 if anything is graded.", registry=registry)
+    looks = Gauge("spangrade_watch_looks", "Looks of watch since the start.", registry=registry)
+    judge_calls = Gauge("spangrade_judge_calls", "Questions to the judge since the start.", registry=registry)
+    judge_cost = Gauge("spangrade_judge_cost_usd", "Its cost since the start, if known.", registry=registry)
+
+    def text() -> bytes:
+        now = watched.summary
+        for verdict, number in now.verdicts.items():
+            verdicts.labels(str(verdict)).set(number)
+        waiting.set(now.waiting)
+        failing.set(watched.problem is not None)
+        grades.set(watched.grades)
+        looks.set(watched.looks)
+        judge_calls.set(now.judge.calls)
+        judge_cost.set(float("nan") if now.judge.cost_usd is None else now.judge.cost_usd)
+        return receiver.counters.text()
+
+    return seconds.observe, text

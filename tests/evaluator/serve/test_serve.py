@@ -1,0 +1,218 @@
+"""`spangrade serve` in a process of its own: spans in, graded, seen, and stopped in every way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from command_line import Spangrade
+from paths import SAMPLE
+from receiving import request
+
+from spangrade.evaluator.serve.backup import DATABASE, rows_of_tables
+from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.store import Store
+from spangrade.tracer.store.turns import taking_turns, turns_at
+
+WAIT_S = 60.0
+ATTRIBUTES = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1"}
+
+
+class Server(NamedTuple):
+    """A running server and its addresses."""
+
+    process: subprocess.Popen[str]
+    pages: str
+    http: str
+
+    def get(self, path: str, key: str = "") -> tuple[int, str]:
+        """Return the status and the text of an address of the pages."""
+        return answer(f"{self.pages.rstrip('/')}{path}", key)
+
+    def send(self, first: int, count: int, key: str = "") -> int:
+        """Send spans over OTLP, and return the status."""
+        body = request(first, count, **ATTRIBUTES).SerializeToString()
+        return answer(f"{self.http}/v1/traces", key, body, "application/x-protobuf")[0]
+
+
+def answer(url: str, key: str = "", body: bytes | None = None, kind: str = "") -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if kind:
+        headers["Content-Type"] = kind
+    asked = urllib.request.Request(url, body, headers)  # noqa: S310 (of the loopback)
+    try:
+        with urllib.request.urlopen(asked, timeout=WAIT_S) as response:  # noqa: S310 (the same)
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@contextmanager
+def server(folder: Path, *options: str) -> Iterator[Server]:
+    """Run a server on free ports as long as the block lasts."""
+    ports = ("--port", "0", "--http-port", "0", "--grpc-port", "0", "--idle", "0s", "--every", "0.2s")
+    command = [sys.executable, "-m", "spangrade", "serve", "--data", str(folder), *ports, *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
+    try:
+        said = ""
+        while line := process.stderr.readline():
+            said += line
+            if found := re.search(r"pages at (\S+), OTLP over HTTP at (\S+),", line):
+                break
+        else:
+            raise AssertionError(said)
+        yield Server(process, found[1], found[2])
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def until(answers: Callable[[], bool], *, what: str) -> None:
+    """Wait until a function returns something true."""
+    give_up_s = time.monotonic() + WAIT_S
+    while not answers():
+        assert time.monotonic() < give_up_s, what
+        threading.Event().wait(0.1)
+
+
+def stored(folder: Path) -> int:
+    with Store.open(folder / DATABASE, read_only=True) as store:
+        return int(store.query("SELECT count(*) FROM spans")[0][0])
+
+
+def test_what_is_sent_is_graded_and_shown_and_nothing_acknowledged_is_lost(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    gate = ("--metric", "latency_metrics<=20")
+    spangrade("serve", "keys", "create", "agent", "--role", "send", "--data", tmp_path)
+    made = spangrade("serve", "keys", "create", "ann", "--role", "read", "--data", tmp_path)
+    sender = spangrade("serve", "keys", "create", "other", "--role", "send", "--data", tmp_path).out[0]
+    reader = made.out[0]
+    acknowledged = 0
+    with server(tmp_path, *gate) as one:
+        assert one.send(0, 8) == 401
+        assert one.send(0, 8, reader) == 401
+        for number in range(10):
+            assert one.send(number * 8, 8, sender) == 200
+            acknowledged += 8
+        os.kill(one.process.pid, signal.SIGKILL)
+        one.process.wait()
+    with server(tmp_path, *gate) as one:
+        for number in range(10, 20):
+            assert one.send(number * 8, 8, sender) == 200
+            acknowledged += 8
+
+        def graded() -> bool:
+            state = json.loads(one.get("/readyz")[1])
+            return bool(state["watch"]["graded"] >= 20)
+
+        until(graded, what=one.get("/readyz")[1])
+        assert one.get("/healthz")[0] == 200
+        assert one.get("/", sender)[0] == 403
+        status, page = one.get("/", reader)
+        assert (status, page.count('href="/session/') > 0) == (200, True)
+        metrics = one.get("/metrics", reader)[1]
+        assert "spangrade_watch_grades 1.0" in metrics
+        assert 'spangrade_accepted_records_total{signal="spans"} 80.0' in metrics
+        assert one.get("/metrics", sender)[0] == 401
+        assert one.send(160, 8, sender) == 200
+        acknowledged += 8
+        one.process.terminate()
+        assert one.process.wait(30) == 0
+    assert stored(tmp_path) == acknowledged
+
+
+def test_others_write_while_a_server_runs(tmp_path: Path, spangrade: Spangrade) -> None:
+    with server(tmp_path, "--metric", "latency_metrics<=20") as one:
+        assert one.send(0, 80) == 200
+        done = spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", tmp_path / "spangrade.duckdb")
+        assert done.code == 0
+        assert one.get("/")[0] == 200
+        assert "Traceback" not in "\n".join(done.err)
+
+
+def test_without_a_key_a_server_is_for_this_machine_alone(tmp_path: Path, spangrade: Spangrade) -> None:
+    done = spangrade("serve", "--host", "0.0.0.0", "--data", tmp_path)
+    assert done.code == 2
+    assert "create a key (spangrade serve keys create NAME --role admin)" in done.err[0]
+    done = spangrade("serve", "--data", tmp_path / "none")
+    assert (done.code, done.err[0].endswith("no such folder")) == (2, True)
+    for options, problem in (
+        (["--base-path", "x"], "--base-path: expected a path such as /spangrade"),
+        (["--public-url", "x"], "--public-url: expected one such as https://spans.example.com"),
+        (["--trusted-proxy", "x"], "--trusted-proxy: "),
+    ):
+        done = spangrade("serve", "--data", tmp_path, *options)
+        assert done.code == 2
+        assert problem in done.err[0]
+
+
+def test_parts_of_a_process_take_turns_in_the_order_in_which_they_ask(tmp_path: Path) -> None:
+    db = tmp_path / "one.duckdb"
+    Store.open(db).close()
+    order: list[int] = []
+    with taking_turns(db):
+        turns = turns_at(db)
+        assert turns is not None
+        first = Store.open(db, wait_s=5)
+        with pytest.raises(StoreLockedError, match="another part of this process has it open"):
+            Store.open(db, wait_s=0)
+
+        def take(number: int) -> None:
+            with Store.open(db, read_only=bool(number % 2), wait_s=30):
+                order.append(number)
+
+        threads = []
+        for number in range(4):
+            threads.append(threading.Thread(target=take, args=(number,)))
+            threads[-1].start()
+            until(lambda expected=number + 1: len(turns._waiting) == expected, what="waiting")
+        first.close()
+        for thread in threads:
+            thread.join()
+    assert order == [0, 1, 2, 3]
+    assert turns_at(db) is None
+
+
+def test_a_backup_is_taken_while_a_server_runs_and_restored_elsewhere(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    data, target, elsewhere = tmp_path / "data", tmp_path / "backup", tmp_path / "elsewhere"
+    data.mkdir()
+    key = spangrade("serve", "keys", "create", "root", "--role", "admin", "--data", data).out[0]
+    with server(data, "--metric", "latency_metrics<=20") as one:
+        assert one.send(0, 80, key) == 200
+        until(lambda: json.loads(one.get("/readyz")[1])["watch"]["graded"] >= 10, what="graded")
+        done = spangrade("serve", "backup", target, "--data", data)
+        assert (done.code, done.out[0].split(": ")[1].startswith("80 spans and 10 sessions")) == (0, True)
+        assert one.send(80, 80, key) == 200
+        assert spangrade("serve", "backup", target, "--data", data).code == 2
+    done = spangrade("serve", "restore", target, "--data", elsewhere)
+    assert done.code == 0
+    with Store.open(elsewhere / DATABASE, read_only=True) as store:
+        restored = rows_of_tables(store)
+    with Store.open(target / DATABASE, read_only=True) as store:
+        assert restored == rows_of_tables(store)
+    assert (restored["main.spans"], restored["derived.sessions"]) == (80, 10)
+    with server(elsewhere, "--metric", "latency_metrics<=20") as one:
+        assert one.get("/runs", key)[0] == 200
+    for source, folder, problem in (
+        (target, elsewhere, "there is a database already"),
+        (tmp_path, tmp_path / "new", "no spangrade.duckdb in it"),
+    ):
+        done = spangrade("serve", "restore", source, "--data", folder)
+        assert (done.code, problem in done.err[0]) == (2, True)
