@@ -39,6 +39,10 @@ from spangrade.tracer.faults import Fault, Faults
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
 
+_NOT_RECORDED = (
+    "the tracer provider of the agent's process did not record a turn (OTEL_SDK_DISABLED, a sampler, "
+    "configure(sample=…)): expected one that records all"
+)
 NO_SESSIONS: Mapping[tuple[str, int], Session] = MappingProxyType({})
 
 
@@ -219,8 +223,11 @@ class Conversations:
                     at_end=mark,
                     dialects=self._dialects,
                     late=self._late,
+                    in_process=not isinstance(self._agent, HttpAgent | ChatAgent),
                 )
                 self._last_reply_s = time.monotonic()
+                if not of_turn:
+                    raise InputError(_NOT_RECORDED)
                 self._end_if_unreachable(exchange, of_turn)
             finally:
                 spans += of_turn
@@ -240,7 +247,7 @@ class Conversations:
 
     def _end_if_unreachable(self, exchange: Exchange, spans: list[Span]) -> None:
         """Raise InputError, and store nothing, if a server did not take the first connection of the run."""
-        if isinstance(exchange.error, UnreachableError) and not self._is_reached:
+        if issubclass(type(exchange.error), UnreachableError) and not self._is_reached:
             spans.clear()
             raise InputError(*exchange.error.args)
         self._is_reached = True

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.registry import observe
@@ -45,12 +47,12 @@ from spangrade.evaluator.running.recorded import (
 from spangrade.evaluator.running.settling import Settling, baseline_of, in_random_order
 from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.redaction import redaction
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.spool import has_receiver
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.terminal import counted, warn
 
 _POLL_S = 0.5
 
@@ -256,7 +258,7 @@ def _hold(
     progress = _Progress(len(tasks), prepared, callbacks)
     progress.unpriced = sum(one.cost_usd is None for one in before)
     spent_before_usd = fsum(one.cost_usd or 0.0 for one in before)
-    recorder = Recorder(db, redaction(callbacks.configured.redact))
+    recorder = Recorder(db.absolute(), redaction(callbacks.configured.redact))
     dialects = callbacks.configured.dialects or ()
     conversations = Conversations(
         agent,
@@ -376,23 +378,60 @@ def _of_replay(conversations: Conversations) -> str:
     return f"{text}; parted: {', '.join(places)}" if places else text
 
 
+_STOPPED = "Event loop stopped before Future completed."  # asyncio's words
+_RESUME = "--resume asks the questions that are left"
+
+
 def _to_the_end(conversations: Conversations, tasks: Sequence[Task]) -> None:
-    """Hold the conversations in an event loop of their own, in another thread if one is running here."""
+    """Hold the conversations in an event loop of their own, in another thread if one is running here.
+
+    Raises InputError if the agent ends the process or the event loop.
+    """
     try:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            asyncio.run(conversations.hold(tasks))
-        else:
-            with ThreadPoolExecutor(1) as thread:
-                context = contextvars.copy_context()
-                thread.submit(context.run, asyncio.run, conversations.hold(tasks)).result()
+        with _in_place():
+            if _is_loop_running():
+                with ThreadPoolExecutor(1) as thread:
+                    context = contextvars.copy_context()
+                    thread.submit(context.run, asyncio.run, conversations.hold(tasks)).result()
+            else:
+                asyncio.run(conversations.hold(tasks))
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
     except SystemExit as error:  # in a task of its own, where it ends the event loop
-        raise InputError(
-            f"the agent ended the process, with {error.code!r}: --resume asks the questions that are left"
-        ) from error
+        raise InputError(f"the agent ended the process, with {error.code!r}: {_RESUME}") from error
+    except asyncio.CancelledError as error:
+        raise InputError(f"the agent cancelled the tasks of the run: {_RESUME}") from error
+    except RuntimeError as error:
+        if str(error) != _STOPPED:
+            raise
+        raise InputError(f"the agent stopped the event loop of the run: {_RESUME}") from error
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def _in_place() -> Iterator[None]:
+    """Return to the current folder afterwards, and let the process not end by `os._exit` as if all passed."""
+    folder, exit_, process = Path.cwd(), os._exit, os.getpid()
+
+    def end(code: int) -> NoReturn:
+        if os.getpid() == process:
+            warn(f"the agent ended the process, with os._exit({code}): {_RESUME}")
+            code = code or ExitCode.BAD_INPUT
+        exit_(code)
+
+    os._exit = end
+    try:
+        yield
+    finally:
+        os._exit = exit_
+        os.chdir(folder)
 
 
 class _Progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,6 +36,7 @@ from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
 _STRAY_NS = 1_000_000_000  # after a turn, in which a call in no turn may be its own
+_STARTED_NS = "_spangrade_started_ns"  # of a thread: when it, or the one that started it, was started
 _LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
 
 
@@ -42,12 +44,15 @@ class CapturedTurn:
     """A turn: its own span as `root`, and the spans inside it that have started and ended.
 
     `calls` are the names of the tools that it is known to have called. `strays` are spans that it may have
-    started, and that are not captured: in no turn, or of another tracer provider.
+    started, and that are not captured: in no turn, or of another tracer provider; an agent in another
+    process has none (`has_strays`).
     """
 
     def __init__(self, root: CurrentTurn, dialects: Sequence[Vendor]) -> None:
         self.root = root
+        self._begin_ns = time.time_ns()
         self.calls: Collection[str] = ()
+        self.has_strays = True
         self.strays: list[ReadableSpan] = []
         self._dialects = dialects
         self._open: dict[int, ReadableSpan] = {}
@@ -79,12 +84,12 @@ class CapturedTurn:
 
     def outside(self) -> str | None:
         """Return which calls that are not captured may be this turn's, unless it is known to call them."""
-        (root,) = stored_spans([cast(ReadableSpan, self.root.span)])
+        own_trace = self.root.span.get_span_context().trace_id
         outside: set[str] = set()
         elsewhere: set[str] = set()
         for span, o in self._of_agents(self.strays):
             if isinstance(o, ToolUse) and (name := o.name or span.name) not in self.calls:
-                (elsewhere if span.trace_id == root.trace_id else outside).add(name)
+                (elsewhere if int(span.trace_id, 16) == own_trace else outside).add(name)
         self.strays = []
         found = {
             "called outside the turn's context, as in a thread of its own": outside,
@@ -94,9 +99,9 @@ class CapturedTurn:
             "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in found.items() if names) or None
         )
 
-    def may_have_started(self, span: ReadableSpan) -> bool:
-        """Return whether a span in no turn may be this one's although the turn is over."""
-        return (self.root.end_ns or 0) + _STRAY_NS > (span.start_time or 0)
+    def was_open(self, at_ns: int) -> bool:
+        """Return whether the turn was in progress at a time."""
+        return self._begin_ns <= at_ns and (self.root.end_ns is None or at_ns <= self.root.end_ns)
 
     def _of_agents(self, spans: Sequence[ReadableSpan]) -> Iterator[tuple[Span, Observation]]:
         """Yield the spans of agents, model calls and tools, and what they are."""
@@ -109,9 +114,9 @@ class CapturedTurn:
     def marks(self) -> list[Span]:
         """Return a span that says what is not seen of the turn, none if nothing."""
         unseen = "; ".join(filter(None, (self.running(), self.outside())))
-        if not unseen:
+        if not unseen or not isinstance(self.root.span, ReadableSpan):  # or that is not recorded
             return []
-        (root,) = stored_spans([cast(ReadableSpan, self.root.span)])
+        (root,) = stored_spans([self.root.span])
         return [
             root._replace(
                 span_id=uuid.uuid4().hex[:16],
@@ -156,6 +161,7 @@ async def take_turn(
     at_end: Callable[[CurrentTurn, Exchange | None], None] = lambda *_: None,
     dialects: Sequence[Vendor] = (),
     late: LateSpans | None = None,
+    in_process: bool = True,
 ) -> Exchange:
     """Pass the user's text to an agent, and return what came back; add the spans of the turn to `spans`.
 
@@ -163,9 +169,11 @@ async def take_turn(
     agent reported without spans is recorded in spans too, and `agent` is the name of an agent whose spans
     have none. `at_end` is called with the turn's own span just before it ends, and the exchange, None if the
     turn is interrupted. `dialects` are those of the project's settings; `late` captures what ends later.
+    Without `in_process`, spans of this process that are in no turn are not the agent's.
     """
     task = asyncio.current_task()
     with captured_turn(session, text, spans, late, dialects) as captured:
+        captured.has_strays = in_process
         exchange = None
         try:
             start_ns = time.time_ns()
@@ -195,9 +203,10 @@ async def take_turn(
 
 def _is_interruption(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
     """Return whether an error ends the task of a turn from outside, and is not one that the agent raised."""
-    if isinstance(error, asyncio.CancelledError):
+    kind = type(error)  # of an exception whose `__class__` raises, isinstance raises
+    if issubclass(kind, asyncio.CancelledError):
         return task is not None and task.cancelling() > 0
-    if isinstance(error, GeneratorExit):  # one that closes a coroutine comes when its task does not run
+    if issubclass(kind, GeneratorExit):  # one that closes a coroutine comes when its task does not run
         try:
             return asyncio.current_task() is not task
         except RuntimeError:  # nor does an event loop
@@ -240,10 +249,7 @@ def captured_turn(
 
 
 class _CaptureProcessor(SpanProcessor):
-    """Adds each span that starts, and that ends, to the turn with its trace id.
-
-    One in no turn may be of each that is open, or that has just ended if none is.
-    """
+    """Adds each span that starts, and that ends, to the turn with its trace id."""
 
     def __init__(self) -> None:
         self.turns: dict[int, CapturedTurn] = {}
@@ -259,13 +265,23 @@ class _CaptureProcessor(SpanProcessor):
             self.strayed(span)
 
     def strayed(self, span: ReadableSpan) -> None:
-        """Add a span that is not captured to the turns that it may be of."""
-        turns = list(self.turns.values())
+        """Add a span that is not captured to the turns that it may be of.
+
+        These are the one of its trace; else those that are open, and those that were when its thread was
+        started or, if that was in no turn, those that have just ended.
+        """
+        turns = [turn for turn in list(self.turns.values()) if turn.has_strays]
         if span.context and (turn := self.turns.get(span.context.trace_id)):
-            turns = [turn]
-        is_open = [turn for turn in turns if turn.root.end_ns is None]
-        for turn in is_open or [turn for turn in turns if turn.may_have_started(span)]:
-            turn.strays.append(span)
+            turn.strays += [span] if turn.has_strays else ()
+            return
+        thread_ns = getattr(threading.current_thread(), _STARTED_NS, 0)
+        earlier = [turn for turn in turns if turn.was_open(thread_ns)]
+        if not earlier:
+            since_ns = max(thread_ns, (span.start_time or 0) - _STRAY_NS)
+            earlier = [turn for turn in turns if (turn.root.end_ns or 0) > since_ns]
+        for turn in turns:
+            if turn.root.end_ns is None or turn in earlier:
+                turn.strays.append(span)
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
         return True
@@ -286,6 +302,7 @@ def _capture() -> _CaptureProcessor:
         _processors[provider] = _CaptureProcessor()
         provider.add_span_processor(_processors[provider])
         _notice_other_providers()
+        _note_starts_of_threads()
     return _processors[provider]
 
 
@@ -303,6 +320,19 @@ def _notice_other_providers() -> None:
             capture.strayed(span)
 
     setattr(SdkSpan, "start", noticed)  # noqa: B010 (mypy lets no method be assigned)
+
+
+@functools.cache
+def _note_starts_of_threads() -> None:
+    """Let each thread have the time at which it was started: it tells in which turn."""
+    start = threading.Thread.start
+
+    @functools.wraps(start)
+    def noted(thread: threading.Thread) -> None:
+        thread.__dict__[_STARTED_NS] = getattr(threading.current_thread(), _STARTED_NS, time.time_ns())
+        start(thread)
+
+    setattr(threading.Thread, "start", noted)  # noqa: B010 (mypy lets no method be assigned)
 
 
 def _record(

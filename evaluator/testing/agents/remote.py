@@ -110,7 +110,7 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
             "text": text,
         }
         is_json, content = await _post(agent.url, body if agent.body is None else filled(agent.body, body))
-        if not is_json and agent.reply is None:
+        if agent.reply is None and not (is_json or _is_answer(content)):
             return Reply(content, to_record=_TO_RECORD)
         try:
             value = parse_written(content)
@@ -125,6 +125,15 @@ def _http_answer(agent: HttpAgent, conversation_id: str) -> Answer:
             raise AgentError(f"{_shown(agent.url)}: {error}") from None
 
     return answer
+
+
+def _is_answer(content: str) -> bool:
+    """Return whether a text that is not declared as JSON is an object with the key `text` nevertheless."""
+    try:
+        value = parse_written(content)
+    except JSONDecodeError as error:
+        return isinstance(error, DoubledKeyError)
+    return isinstance(value, dict) and "text" in value
 
 
 def _chat_answer(agent: ChatAgent) -> Answer:
@@ -201,7 +210,7 @@ async def _post(url: str, body: object, headers: Mapping[str, str] = {}) -> tupl
                 raise AgentError(f"{shown}: {type(error).__name__}: {error}") from error
     if not answer.is_success:
         raise AgentError(f"{shown}: answered {answer.status_code}: {_cut(content, secret)}")
-    return "json" in answer.headers.get("content-type", ""), content
+    return "json" in answer.headers.get("content-type", "").lower(), content
 
 
 async def _content(answer: httpx2.Response, shown: str) -> str:

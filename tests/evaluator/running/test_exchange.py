@@ -1,8 +1,11 @@
 """What the driver of an agent sees of a turn decides the verdict, whoever drives it."""
 
+import gc
 import json
 import os
 import re
+import subprocess
+import sys
 import textwrap
 import threading
 import time
@@ -44,6 +47,13 @@ def graded(folder, agent, questions, *options):
     done = spangrade("run", *agent, "golden.json", "--format", "json", *options)
     printed = json.loads("\n".join(done.out))
     return done.code, {one["question_id"]: (one["verdict"], one["reason"]) for one in printed["grades"]}
+
+
+def write_golden(folder):
+    """Write one question, which every reply passes that has no x."""
+    (folder / "golden.json").write_text(
+        json.dumps({"golden_questions": [question("one", forbidden_texts=["x"])]})
+    )
 
 
 def question(text, **reference):
@@ -321,6 +331,24 @@ def test_over_http_calls_are_known_if_the_answer_has_them(folder, answer, verdic
     assert verdict == "passed" or "answer with `tool_calls` ([] for none), or send its spans" in reason
 
 
+@pytest.mark.parametrize(
+    ("kind", "content", "verdict"),
+    [
+        ("Application/JSON", '{"text": "Late.", "tool_calls": []}', "passed"),
+        ("text/html", '{"text": "Late.", "tool_calls": [{"name": "look_up"}]}', "failed"),
+        ("text/plain", '{"text": "", "tool_calls": []}', "failed"),
+        ("text/plain", '{"text": "", "text": "Late.", "tool_calls": []}', "failed"),
+        ("text/plain", '{"order": 7}', "inconclusive"),
+        ("text/plain", "{Late}", "inconclusive"),
+    ],
+)
+def test_over_http_an_object_with_a_text_is_read_whatever_its_content_type_is(folder, kind, content, verdict):
+    with served(lambda *asked: (200, kind, content)) as url:
+        asked = [question("Where?", forbidden_tools=["look_up"])]
+        _, grades = graded(folder, ["--http", url], asked, "--wait", "0s")
+    assert grades["Where?"][0] == verdict
+
+
 SLOW = """
     import asyncio
     import time
@@ -419,6 +447,33 @@ def test_calls_after_the_reply_are_captured_and_one_that_never_ends_is_inconclus
     )  # fmt: skip
 
 
+IN_THREADS = """
+    import threading
+
+    import spangrade
+
+    @spangrade.tool
+    def refund():
+        return "done"
+
+    def answer(text):
+        with spangrade.agent("shop"):
+            if text == "later":
+                threading.Timer(0.3, refund).start()
+            if text == "slow":
+                threading.Event().wait(0.6)
+            return "It is done."
+"""
+
+
+def test_a_call_after_the_reply_in_a_thread_of_its_own_may_be_of_the_turn_that_started_the_thread(folder):
+    agent = write_agent(folder, "agent_in_threads", IN_THREADS)
+    texts = ("before", "later", "fine", "slow")
+    code, grades = graded(folder, [agent], [question(text, forbidden_tools=["refund"]) for text in texts])
+    expected = {"before": "passed", "later": "inconclusive", "fine": "passed", "slow": "inconclusive"}
+    assert (code, {text: verdict for text, (verdict, _) in grades.items()}) == (4, expected)
+
+
 def test_in_a_test_a_call_that_has_not_ended_with_the_reply_is_not_none(folder):
     def answer(text):
         tracer.tool("refund").start()
@@ -490,6 +545,7 @@ def test_an_answered_call_that_also_has_a_span_counts_once(folder):
 
 ODD = """
     import asyncio
+    import os
     import sys
 
     class Broken:
@@ -506,33 +562,67 @@ ODD = """
         task = asyncio.create_task(end())
         await asyncio.sleep(0.1)
         return "It is done."
+
+    async def cancels(text):
+        for task in asyncio.all_tasks():
+            task.cancel()
+
+    async def stops(text):
+        asyncio.get_running_loop().stop()
+
+    def ends_at_once(text):
+        os._exit(0)
+
+    def moves(text):
+        os.chdir("/")
+        return "It is done."
 """
 
 
 def test_an_agent_whose_class_cannot_be_made_fails_its_sessions(folder):
     agent = write_agent(folder, "odd_class", ODD).replace(":answer", ":Broken")
     code, grades = graded(folder, [agent], [question("one", forbidden_texts=["x"])])
-    place = "odd_class.py:7"
+    place = "odd_class.py:8"
     reason = f"conversation: turn 1 ended in an error without an answer: ValueError: no model ({place})"
     assert (code, grades) == (1, {"one": ("failed", reason)})
 
 
-def test_an_agent_that_ends_the_process_in_a_task_of_its_own_does_not_end_the_run_as_passed(folder):
-    agent = write_agent(folder, "odd_task", ODD).replace(":answer", ":ends")
-    (folder / "golden.json").write_text(
-        json.dumps({"golden_questions": [question("one", forbidden_texts=["x"])]})
-    )
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("ends", "ended the process, with 0"),
+        ("cancels", "cancelled the tasks of the run"),
+        ("stops", "stopped the event loop of the run"),
+    ],
+)
+def test_an_agent_that_ends_the_run_does_not_end_it_as_passed(folder, name, what):
+    agent = write_agent(folder, f"odd_{name}", ODD).replace(":answer", f":{name}")
+    write_golden(folder)
     done = spangrade("run", agent, "golden.json")
-    assert (done.code, done.err[-1]) == (
-        2, "spangrade: the agent ended the process, with 0: --resume asks the questions that are left"
-    )  # fmt: skip
+    gc.collect()  # asyncio names a task whose exception nobody read when it is collected: not in another test
+    line = f"spangrade: the agent {what}: --resume asks the questions that are left"
+    assert (done.code, done.err[-1]) == (2, line)
+
+
+def test_what_an_agent_does_to_the_whole_process_makes_no_run_pass(folder):
+    write_agent(folder, "odd_process", ODD)
+    write_golden(folder)
+    code = {}
+    for name in ("ends_at_once", "moves"):
+        command = [sys.executable, "-m", "spangrade", "run", f"odd_process.py:{name}", "golden.json"]
+        code[name] = subprocess.run(command, cwd=folder, check=False, capture_output=True).returncode
+    assert code == {"ends_at_once": 2, "moves": 0}
+    off = {**os.environ, "OTEL_SDK_DISABLED": "true"}
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=off)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "spangrade: the tracer provider of the agent's process did not record a turn"
+    )
 
 
 def test_an_agent_whose_module_raises_is_named_with_what_it_raises(folder):
     (folder / "odd_module.py").write_text("def answer(text):\n    return text\n\n1 / 0\n")
-    (folder / "golden.json").write_text(
-        json.dumps({"golden_questions": [question("one", forbidden_texts=["x"])]})
-    )
+    write_golden(folder)
     done = spangrade("run", "odd_module.py:answer", "golden.json")
     problem = "odd_module.py:answer: its module raises ZeroDivisionError: division by zero (odd_module.py:4)"
     assert (done.code, done.err) == (2, [f"spangrade: {problem}"])
