@@ -247,9 +247,10 @@ class Conversations:
 
     def _end_if_unreachable(self, exchange: Exchange, spans: list[Span]) -> None:
         """Raise InputError, and store nothing, if a server did not take the first connection of the run."""
-        if issubclass(type(exchange.error), UnreachableError) and not self._is_reached:
+        error = exchange.error
+        if error is not None and issubclass(type(error), UnreachableError) and not self._is_reached:
             spans.clear()
-            raise InputError(*exchange.error.args)
+            raise InputError(*error.args)
         self._is_reached = True
 
     def _user_of(self, task: Task, session_id: str, tags: tuple[str, ...], spans: list[Span]) -> User:

@@ -420,11 +420,11 @@ def _in_place() -> Iterator[None]:
     """Return to the current folder afterwards, and let the process not end by `os._exit` as if all passed."""
     folder, exit_, process = Path.cwd(), os._exit, os.getpid()
 
-    def end(code: int) -> NoReturn:
+    def end(status: int) -> NoReturn:
         if os.getpid() == process:
-            warn(f"the agent ended the process, with os._exit({code}): {_RESUME}")
-            code = code or ExitCode.BAD_INPUT
-        exit_(code)
+            warn(f"the agent ended the process, with os._exit({status}): {_RESUME}")
+            status = status or ExitCode.BAD_INPUT
+        exit_(status)
 
     os._exit = end
     try:
