@@ -225,6 +225,8 @@ class ConversationRunner:
             if isinstance(turn, UserTurn):
                 actual = await self._take_turn(answer, turn, history, session)
                 if (error := actual.error) is not None:
+                    if not _is_readable(error):  # pytest could not print it, nor go on
+                        raise RuntimeError(f"the agent raised {actual.failure}")
                     error.add_note(f"in answer to turn {number} of {session.name}: {turn.text!r}")
                     if isinstance(error, _ENDS_THE_TESTS):
                         raise RuntimeError(f"the agent raised {actual.failure}") from error
@@ -299,6 +301,14 @@ def _show(session: _Session) -> list[str]:
     if session.store is None:
         return []
     return [shlex.join(["spangrade", "show", session.id, "--db", str(session.store)])]
+
+
+def _is_readable(error: BaseException) -> bool:
+    """Return whether the name of an exception's class can be read, and what it is an instance of."""
+    try:
+        return bool(type(error).__name__) and isinstance(error, BaseException)
+    except BaseException:  # noqa: BLE001 (third-party code: of the exception's class)
+        return False
 
 
 def _arguments(call: ObservedCall) -> str:

@@ -155,8 +155,10 @@ def metric(
 ) -> Metric | Callable[[Function], Metric]:
     """Make a function a `Metric` with its name, described by the first line of its docstring.
 
-    `@metric` alone does, where nothing else is to be said.
+    `@metric` alone does, where nothing else is to be said. Raises TypeError for `needs` of several parts.
     """
+    if not isinstance(needs, str | None):
+        raise TypeError(f"needs: expected the name of one part of the question, found {needs!r:.80}")
 
     def make(function: Function) -> Metric:
         return Metric(

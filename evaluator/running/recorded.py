@@ -17,6 +17,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.origin import ASKED, RUN, digest, origin_tag
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.session import Origin
+from spangrade.tracer import semconv
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
@@ -156,7 +157,7 @@ class Recorder:
             return
         if self._redact is not None:
             self.seen += spans
-            spans = [self._redact(span) for span in spans]
+            spans = [_with_tags_of(self._redact(span), span) for span in spans]
         try:
             if self._segment is not None and time.monotonic() - self._since_s > _SEGMENT_S:
                 self.close()
@@ -171,6 +172,13 @@ class Recorder:
         if self._segment is not None:
             self._segment.close()
             self._segment = None
+
+
+def _with_tags_of(redacted: Span, span: Span) -> Span:
+    """Return a redacted span with the tags that mark it as one of the run, which may look like a secret."""
+    if (tags := span.attributes.get(semconv.TAGS)) is None:
+        return redacted
+    return redacted._replace(attributes={**redacted.attributes, semconv.TAGS: tags})
 
 
 def _statement(name: str) -> str:

@@ -369,3 +369,11 @@ def test_the_files_that_the_documentation_shows_are_metrics(file: Any, store: St
 def test_every_column_and_managed_metric_is_documented() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert {name for name in (*COLUMNS, *MANAGED) if f"`{name}`" not in page} == set()
+
+
+def test_a_metric_that_needs_several_parts_is_refused_as_nothing_would_read_them(tmp_path: Path) -> None:
+    (tmp_path / "vip.py").write_text(PYTHON.replace("@metric(", '@metric(needs=("vip",), '))
+    with pytest.raises(InputError) as refused:
+        with_files([tmp_path / "vip.py"])
+    found = "TypeError: needs: expected the name of one part of the question, found ('vip',)"
+    assert str(refused.value) == f"{tmp_path / 'vip.py'}:5: {found}"

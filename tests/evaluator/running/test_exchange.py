@@ -227,6 +227,24 @@ def test_in_a_test_an_answer_without_a_reply_does_not_meet_any_text(reply):
         runner.run_sync()
 
 
+def test_in_a_test_an_exception_that_pytest_cannot_print_is_named_by_another():
+    class Nameless(type):
+        @property
+        def __name__(cls):
+            raise RuntimeError("no name")
+
+    class NamelessError(Exception, metaclass=Nameless):
+        pass
+
+    def answer(text):
+        raise NamelessError("no refunds")
+
+    with pytest.raises(
+        RuntimeError, match=r"the agent raised NamelessError: no refunds \(.*test_exchange.py"
+    ):
+        ConversationRunner(answer, [UserTurn("Where?"), AgentTurn("*")]).run_sync()
+
+
 SHOP = """
     import spangrade
 

@@ -77,6 +77,13 @@ def test_a_run_stores_no_secret_and_judges_what_it_saw(folder):
         assert secret not in "\n".join(done.out)
 
 
+def test_a_run_whose_name_looks_like_a_secret_finds_its_sessions(folder):
+    done = spangrade("run", "masked_agent.py:answer", "golden.json", "--name", "ag:answer@a7583e39")
+    assert (done.code, done.out[0]) == (1, "3 sessions: 1 passed, 2 failed")
+    with sg.open() as db:
+        assert {one.tags[0].rpartition("@")[0] for one in db} == {"spangrade.run=ag:answer@a7583e39"}
+
+
 def test_a_later_grade_of_what_is_masked_is_inconclusive(folder):
     spangrade("run", "masked_agent.py:answer", "golden.json")
     assert spangrade("grade", "golden.json").code == 1
