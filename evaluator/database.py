@@ -519,7 +519,6 @@ class Database:
         select: Selection | str | None = None,
         judge: JudgeOptions | str | None = None,
         options: RunOptions | None = None,
-        baseline: str | None = None,
         out: StrPath | None = None,
     ) -> Run:
         """Run an agent over the questions of a dataset, each in a session of its own, and grade the sessions.
@@ -529,8 +528,7 @@ class Database:
         `"package.module:name"`, `"file.py:name"`. The texts of `user_inputs` are its turns, and an exception
         of the agent is the failure of its session. `select` chooses questions (`"metadata.topic = refund"`),
         `options` say how often each is asked, how much at once and what it may take. What is not given is
-        that of the settings, the agent and the dataset too. `RunOptions(stop_when_settled=True)` compares
-        with the run `baseline`, named as in `compare`, by default with that of `flips`.
+        that of the settings, the agent and the dataset too.
 
         Each turn is stored when it ends. After an interruption, or when the limit of the cost is spent, the
         same `name` with `RunOptions(resume=True)` asks what is missing; a session that was interrupted stays
@@ -560,7 +558,6 @@ class Database:
                 options,
                 self._file,
                 self._callbacks,
-                baseline=baseline,
                 after_save=note_repeats,
                 workers=self._workers,
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -141,8 +141,9 @@ def run(
     with at.opened(by.workers) as opened:
         if compare is not None and not settles:
             opened.compare(compare, compare)  # a baseline that is not there is known before the agent runs
-        baseline = compare if settles else None
-        graded = opened.run(agent, spec, options=options, baseline=baseline, out=this.out)
+        if settles:
+            options = replace(options, baseline=compare)
+        graded = opened.run(agent, spec, options=options, out=this.out)
         compared = None
         if compare is not None and not settles:
             compared = opened.compare(compare, graded.run_id, fail_if=fail_if)

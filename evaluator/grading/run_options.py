@@ -19,6 +19,8 @@ class RunOptions:
     """How an agent is run: how often, how much at once, and what it may take.
 
     None is not given: the settings fill it in. `timeout` is a number of seconds, or a text such as `2m`.
+    `baseline` is the run that `stop_when_settled` compares with, named as in `compare`; by default the one
+    that flips are shown against.
     Raises InputError for a value that cannot be used.
     """
 
@@ -70,6 +72,7 @@ class RunOptions:
     )
     failed: bool = option(False, "Ask only the questions that did not pass when they were last asked.")
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")
+    baseline: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("repeat", "concurrency"):

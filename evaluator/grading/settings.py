@@ -98,7 +98,7 @@ class _Run(SettingsTable):
 _RUN_OPTIONS = {
     name: kind
     for name, kind in get_type_hints(RunOptions).items()
-    if name not in ("failed", "resume", "replay", "stop_when_settled")
+    if name not in ("failed", "resume", "replay", "stop_when_settled", "baseline")
 }
 if TYPE_CHECKING:
     RunSettings = _Run

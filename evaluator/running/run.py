@@ -64,7 +64,6 @@ def run_agent(
     db: Path,
     callbacks: Callbacks = DEFAULT,
     *,
-    baseline: str | None = None,
     output: RunOutput | None = None,
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
     workers: int | None = 1,
@@ -72,7 +71,7 @@ def run_agent(
     """Ask an agent the questions of a specification, store its sessions, grade them, and return the run.
 
     `agent` is one, or a text that names it. What was stored before an interruption stays, and the same name
-    with `resume` asks only what is missing. `baseline` is the run that `stop_when_settled` compares with.
+    with `resume` asks only what is missing.
     Raises InputError for what cannot be used, before the agent runs.
     """
     if spec.select.of_sessions is not None:
@@ -103,7 +102,7 @@ def run_agent(
     settling = None
     if options.stop_when_settled:
         tasks = in_random_order(tasks, mark)
-        settling = _settling(baseline, tasks, prepared, options, stored, judge)
+        settling = _settling(tasks, prepared, options, stored, judge)
     seen: Mapping[str, Session] = {}
     redact = redaction(callbacks.configured.redact)
     if tasks:
@@ -132,7 +131,6 @@ def run_agent(
 
 
 def _settling(
-    baseline: str | None,
     tasks: Sequence[Task],
     prepared: Prepared,
     options: RunOptions,
@@ -146,7 +144,7 @@ def _settling(
             "options.stop_when_settled", "no earlier run of these questions: expected a baseline"
         )
     with stored.reading() as store:
-        against = baseline_of(store, baseline, prepared, options.times, asked)
+        against = baseline_of(store, options.baseline, prepared, options.times, asked)
     settling = Settling(against, tasks, prepared, asked, stored.callbacks.configured.dialects or ())
     if not settling.can_settle:
         number = counted(settling.comparable, "question")

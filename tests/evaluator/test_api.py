@@ -315,7 +315,7 @@ def test_questions_can_be_values(db: Database, tmp_path: Path) -> None:
     assert db.regrade("latest").changes == ()
     with pytest.raises(InputError, match=r"questions in memory: golden_questions\[0\].id: missing"):
         db.grade([{"user_inputs": ["hi"]}])
-    with pytest.raises(InputError, match="no other format is changed"):
+    with pytest.raises(InputError, match="no other file is changed"):
         db.audit(questions, write=True)
 
 

@@ -114,8 +114,8 @@ def test_repeats_of_a_question_are_one_and_its_baseline_was_asked_as_often(shop)
     with sg.open() as db:
         db.run("shop_agent.py:answer", "golden.json", name="base", options=RunOptions(repeat=2))
         wrong(shop, range(60))
-        options = RunOptions(repeat=2, stop_when_settled=True)
-        run = db.run("shop_agent.py:answer", "golden.json", options=options, baseline="base")
+        options = RunOptions(repeat=2, stop_when_settled=True, baseline="base")
+        run = db.run("shop_agent.py:answer", "golden.json", options=options)
         assert Counter(one.question_id for one in run.sessions if one.session_id) == dict.fromkeys(
             {one.question_id for one in run.sessions if one.session_id}, 2
         )
