@@ -138,7 +138,12 @@ COMMANDS: Mapping[str, Command] = {
         where="lake:app",
     ),
     "schema": Command("", "Print the JSON Schema of golden files.", "schema golden"),
-    "review": Command("", "Walk through sessions or questions, and label them.", "review --by ines"),
+    "review": Command(
+        "",
+        "Walk through sessions or questions, and label them.",
+        "review --by ines",
+        instead="label --by USER",
+    ),
     "derive": Command("", "Derive sessions that are out of date.", "derive --all"),
     "regrade": Command(
         "",

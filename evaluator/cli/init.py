@@ -142,7 +142,9 @@ def _write(new: InitOptions, drafts: list[dict[str, Any]], gate: str) -> None:
         added, problems = append(_GOLDEN, kept)
         for problem in problems:
             warn(f"{problem.where}: {problem.message}")
-        print_line(f"{_GOLDEN}: {added} added, nobody has reviewed them: spangrade review --golden {_GOLDEN}")
+        print_line(
+            f"{_GOLDEN}: {added} added, nobody has reviewed them: spangrade label --golden {_GOLDEN} --by YOU"
+        )
     elif not _GOLDEN.exists():
         raise InputError("no question was confirmed: nothing is written")
     agent, kind = new.agent, "http" if new.is_url else "agent"

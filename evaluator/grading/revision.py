@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,11 +47,12 @@ def run_name(folder: Path, code: str = "") -> str:
     """Return the name of a run that has none of its own, which says what changed.
 
     It is the branch and the commit, with the changed files if any: `main@1f2e3d4c`, `main@1f2e3d4c+agent.py`.
-    Without a repository it is `code`, which names the agent and the state of its source.
+    Without a repository it is `code`, which names the agent and the state of its source or, if that is not
+    known, the time.
     """
     found = revision(folder)
     if found.commit is None:
-        return _usable(code) or "run"
+        return _usable(code) or f"run@{datetime.now():%Y-%m-%dT%H:%M:%S}"
     changed = (_git(folder, "diff", "--name-only", "HEAD") or "").splitlines() if found.dirty else []
     name = f"{_usable(found.branch or 'commit')[:50]}@{found.commit[:8]}"
     if changed:

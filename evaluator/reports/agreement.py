@@ -117,7 +117,7 @@ def _lines(agreement: Agreement) -> Iterator[str]:
     if not agreement.is_representative:
         yield (
             f"The labelled sessions are not a random share: the judge passes more or fewer of the others "
-            f"({_p_text(agreement.representative_p)}). Label some at random: spangrade review --queue sampled"
+            f"({_p_text(agreement.representative_p)}). Label some at random: spangrade label --queue sampled"
         )
 
 

@@ -127,7 +127,7 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
         sessions = "1 session has" if len(compared) == 1 else f"{len(compared)} sessions have"
         raise TooFewLabelsError(
             f"{sessions} a label and a verdict of {metric}, expected at least {MIN_LABELS}: "
-            f"spangrade review {'' if metric == PASSED else f'--metric {metric} '}--queue sampled --by USER"
+            f"spangrade label {'' if metric == PASSED else f'--metric {metric} '}--queue sampled --by USER"
         )
     return Agreement(
         metric,

@@ -104,7 +104,7 @@ def check_judge(
     if len(sessions.ids) < MIN_LABELS:
         raise TooFewLabelsError(
             f"{len(sessions.ids)} sessions have a label and a verdict of {metric} in the run {stored.label}, "
-            f"expected at least {MIN_LABELS}: spangrade review --metric {metric} --queue sampled --by USER"
+            f"expected at least {MIN_LABELS}: spangrade label --metric {metric} --queue sampled --by USER"
         )
     prepared, _ = prepared_again(db, stored, questions, sessions.ids, None, gates, judge, callbacks, ())
     measure = next((one for one in prepared.plan.metrics if one.name == metric), None)

@@ -71,7 +71,7 @@ def test_what_a_person_labelled_is_not_reviewed_again(db: public.Database) -> No
 
 def test_keys_from_a_pipe_label_sessions(db: public.Database) -> None:
     order = [one.session_id for one in db.to_review()]
-    command = [sys.executable, "-m", "spangrade", "review", "--by", "ann", "--db", str(db.path)]
+    command = [sys.executable, "-m", "spangrade", "label", "--by", "ann", "--db", str(db.path)]
     done = subprocess.run(command, input="xPbfsf", capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     # p, back, f on the first; the second is skipped; the third fails; the end of the input quits.
@@ -89,7 +89,7 @@ def test_keys_at_a_terminal_label_sessions_without_enter(db: public.Database) ->
 
     order = [one.session_id for one in db.to_review(metric="tone")]
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "spangrade", "review", "--by", "ann", "--db", str(db.path)]
+    command = [sys.executable, "-m", "spangrade", "label", "--by", "ann", "--db", str(db.path)]
     process = subprocess.Popen([*command, "--metric", "tone"], stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     os.write(ours, b"pq")  # typed ahead

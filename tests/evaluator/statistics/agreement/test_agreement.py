@@ -151,7 +151,7 @@ def test_fewer_than_twenty_labelled_sessions_are_refused() -> None:
     judged = [Judged(f"s{n}", passed) for n, passed in enumerate(listed)]
     labels = [Label(one.session_id, "ann", True) for one in judged[:MIN_LABELS]]
     assert agreement("tone", judged, labels).corrected.labels == MIN_LABELS == 20
-    message = r"^19 sessions have a label and a verdict of tone, expected at least 20: spangrade review "
+    message = r"^19 sessions have a label and a verdict of tone, expected at least 20: spangrade label "
     with pytest.raises(TooFewLabelsError, match=message):
         agreement("tone", judged, labels[1:])
     with pytest.raises(TooFewLabelsError, match=r"^1 session has a label"):

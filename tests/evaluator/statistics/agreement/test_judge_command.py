@@ -153,7 +153,7 @@ def test_too_few_labels_and_unknown_metrics_are_one_line(db: public.Database, sp
     db.label("session-000", "pass", by="ann", metric="cost")
     done = spangrade("judge", "agreement", "--metric", "cost", "--db", db.path)
     assert (done.code, done.out, len(done.err)) == (4, [], 1)
-    assert "expected at least 20: spangrade review --metric cost --queue sampled --by USER" in done.err[0]
+    assert "expected at least 20: spangrade label --metric cost --queue sampled --by USER" in done.err[0]
     done = spangrade("judge", "agreement", "--metric", "nothing", "--db", db.path)
     assert (done.code, len(done.err)) == (2, 1)
     assert "no run measured nothing" in done.err[0]
