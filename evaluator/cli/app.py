@@ -70,18 +70,28 @@ def _built(name: str) -> Any:
     if isinstance(command, typer.Typer):
         built: Any = get_command(command)
         built.name = name
-        if isinstance(built, WithDefault):
-            with_example(built.commands[built.default], known.example)
-        else:
-            for own in built.commands.values():
-                if not own.hidden:
-                    with_example(own, known.example)
     else:
-        built = command_of(command, name, known.example)
+        built = command_of(command, name)
+    _give_examples(built, f"spangrade {name}", known.example)
     if known.instead:
         _name_instead(built, name, known.instead)
     built.hidden = known.hidden
     return built
+
+
+def _give_examples(command: Any, words: str, example: str) -> None:
+    """Give a command an example, and each under it that is listed: the known one, else what it requires."""
+    for name, one in getattr(command, "commands", {}).items():
+        if not one.hidden:
+            is_own = isinstance(command, WithDefault) and name == command.default
+            _give_examples(one, words if is_own else f"{words} {name}", example)
+    if not hasattr(command, "commands"):
+        required = (one for one in command.params if one.required)
+        more = (
+            one.metavar if one.param_type_name == "argument" else f"{one.opts[0]} {one.metavar or 'VALUE'}"
+            for one in required
+        )
+        with_example(command, example if example.startswith(words) else " ".join([words, *more]))
 
 
 def _name_instead(command: Any, name: str, instead: str) -> None:

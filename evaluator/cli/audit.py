@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from spangrade import Gates, JudgeOptions, Selection
 from spangrade.evaluator.audit.options import Mutants
+from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Graders, Printed, StoredIn
 from spangrade.evaluator.cli.output import print_lines, show
 from spangrade.tracer.fields import REQUIRED, argument, option, values_of
@@ -29,7 +31,7 @@ class AuditOptions:
 
 def audit(
     gates: Gates,
-    select: Selection,
+    select: Annotated[Selection, RARE],
     judge: JudgeOptions,
     mutants: Mutants,
     audited: AuditOptions,

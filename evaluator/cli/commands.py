@@ -126,7 +126,7 @@ COMMANDS: Mapping[str, Command] = {
     "mcp": Command(
         PRODUCTION, "Let a coding agent ask about sessions and runs over MCP.", "mcp --db agents.duckdb"
     ),
-    "runs": Command(UPKEEP, "List the runs, the newest first.", "runs --limit 10"),
+    "runs": Command("", "List the runs, the newest first.", "runs --limit 10"),
     "doctor": Command(
         UPKEEP, "Show what is installed, stored and reachable, and the settings in force.", "doctor"
     ),

@@ -38,11 +38,19 @@ class Only(tuple[str, ...]):
         return super().__new__(cls, names)
 
 
+class Rare:
+    """Options of a group that the help of a command does not list: docs/commands.md has them."""
+
+
+RARE = Rare()
+
+
 class _Group(NamedTuple):
-    """A group of options, and which of its fields a command has."""
+    """A group of options, which of its fields a command has, and whether its help lists none of them."""
 
     type: type
     only: Only | None
+    rare: bool
 
     def fields(self) -> Iterator[OptionField]:
         """Yield the fields that are options of the command."""
@@ -55,11 +63,11 @@ class _Group(NamedTuple):
         return self.type(**{one.field.name: value for one, value in given if value != _default(one)})
 
 
-def command_of(command: Callable[..., None], name: str, example: str) -> Any:
-    """Return the command of a function, with an example of it."""
+def command_of(command: Callable[..., None], name: str) -> Any:
+    """Return the command of a function."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name)(declared(command, name))
-    return with_example(get_command(alone), example)
+    return get_command(alone)
 
 
 def commands_under(
@@ -103,13 +111,12 @@ def declared(command: Callable[..., None], name: str = "") -> Callable[..., None
     return called
 
 
-def with_example(command: Any, example: str) -> Any:
-    """Return a command whose help begins with an example, and says where options that are not listed are."""
+def with_example(command: Any, example: str) -> None:
+    """Let the help of a command begin with an example, and say where options that are not listed are."""
     unlisted = sum(getattr(one, "hidden", False) for one in command.params)
     command.help = f"$ {example}\n\n{command.help}"
     if unlisted:
         command.epilog = f"{unlisted} more options, as --db and --format: docs/commands.md"
-    return command
 
 
 class WithDefault(TyperGroup):
@@ -150,14 +157,18 @@ def _group(hint: Any) -> _Group | None:
     """Return the group of options that an annotation is."""
     only = next((one for one in get_args(hint)[1:] if isinstance(one, Only)), None)
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    return _Group(kind, only) if is_dataclass(kind) and isinstance(kind, type) else None
+    return (
+        _Group(kind, only, RARE in get_args(hint)[1:])
+        if is_dataclass(kind) and isinstance(kind, type)
+        else None
+    )
 
 
 def _parameters(group: _Group) -> Iterator[inspect.Parameter]:
     kinds = get_type_hints(group.type, localns=_TEXTS)
     for one in group.fields():
         kind: Any = _kind(kinds[one.field.name])
-        annotation = Annotated[kind, _info(one)]
+        annotation = Annotated[kind, _info(one, rare=group.rare)]
         yield _parameter(one.parameter, annotation, _default(one))
 
 
@@ -204,7 +215,7 @@ def _is_iterable(hint: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, Iterable)
 
 
-def _info(one: OptionField) -> Any:
+def _info(one: OptionField, *, rare: bool) -> Any:
     described = one.option
     texts: dict[str, Any] = {
         "help": described.help,
@@ -213,7 +224,7 @@ def _info(one: OptionField) -> Any:
         "max": described.most,
         "envvar": described.variable,
         "show_default": described.shown_default or not described.argument,
-        "hidden": described.rare,
+        "hidden": described.rare or rare,
     }
     if described.argument:
         return typer.Argument(**{**texts, "metavar": one.flag})

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, GradeSpec
-from spangrade.evaluator.cli.declare import Only, commands_under
+from spangrade.evaluator.cli.declare import RARE, Only, commands_under
 from spangrade.evaluator.cli.delete import DeleteOptions
 from spangrade.evaluator.cli.options import Printed
 from spangrade.evaluator.cli.output import print_table
@@ -91,7 +91,7 @@ class LandingFolder:
 
 
 def update(
-    gates: Gates,
+    gates: Annotated[Gates, RARE],
     landed: UpdateOptions,
     of_run: Annotated[GradeSpec, Only("name")],
     at: LakeOption,

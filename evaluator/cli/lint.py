@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from spangrade import Gates
+from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import print_table
 from spangrade.tracer.errors import ExitCode
@@ -29,7 +31,9 @@ class LintOptions:
     workers: int = option(1, "Processes that look at sessions.", least=1, metavar="N", rare=True)
 
 
-def lint(gates: Gates, select: Selected, linted: LintOptions, at: StoredIn, printed: Printed) -> None:
+def lint(
+    gates: Annotated[Gates, RARE], select: Selected, linted: LintOptions, at: StoredIn, printed: Printed
+) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
 
     Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive, or would be for a reference that

@@ -12,7 +12,7 @@ import typer
 
 from spangrade import Gates, JudgeOptions
 from spangrade.evaluator.cli.collect import ReceiverLimits, ReceiverOptions, deletion
-from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
+from spangrade.evaluator.cli.declare import RARE, Only, WithDefault, commands_under
 from spangrade.evaluator.cli.options import Logs, Printed, Selected
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.cli.settings import loaded_settings
@@ -105,10 +105,10 @@ _WATCHED = Only("idle_s", "every_s", "send_history", "webhook", "otlp")
 
 def serve(
     context: typer.Context,
-    gates: Gates,
-    select: Selected,
-    judge: JudgeOptions,
-    options: Annotated[WatchOptions, _WATCHED],
+    gates: Annotated[Gates, RARE],
+    select: Annotated[Selected, RARE],
+    judge: Annotated[JudgeOptions, RARE],
+    options: Annotated[WatchOptions, _WATCHED, RARE],
     of: ServerData,
     to: Annotated[ReceiverOptions, _RECEIVED],
     most: ReceiverLimits,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from spangrade import Selection
+from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Labelling, Logs, Selected, StoredIn
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import option
@@ -28,7 +30,9 @@ class ViewOptions:
     )
 
 
-def view(select: Selected, viewing: ViewOptions, labelling: Labelling, at: StoredIn, logs: Logs) -> None:
+def view(
+    select: Annotated[Selected, RARE], viewing: ViewOptions, labelling: Labelling, at: StoredIn, logs: Logs
+) -> None:
     """Serve pages of the sessions, their verdicts and the runs, for a browser on this machine.
 
     The pages change nothing, unless --allow-labels lets a person write labels. Agents and `spangrade collect`
