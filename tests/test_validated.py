@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import runpy
@@ -40,7 +39,7 @@ def run_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_a_converter_has_at_most_100_lines() -> None:
-    assert {one.name for one in FOLDER.glob("*.py")} == {"chat_messages.py", "tau_bench.py"}
+    assert {one.name for one in FOLDER.glob("*.py")} == {"tau_bench.py"}
     assert [one.name for one in FOLDER.glob("*.py") if len(one.read_text().splitlines()) > 100] == []
 
 
@@ -49,44 +48,6 @@ def verdicts(spangrade: Spangrade, golden: str) -> dict[str, str]:
     spangrade("grade", golden, "--db", "tau.duckdb", "--out", "report", "--reports", "json")
     lines = map(json.loads, Path("report/sessions.jsonl").read_text().splitlines())
     return {line["session_id"]: line["verdict"] for line in lines if line["session_id"]}
-
-
-def test_chat_messages_become_spans_and_labels(spangrade: Spangrade, run_script: Any) -> None:
-    call = {"id": "c1", "function": {"name": "look_up", "arguments": '{"id": "A1"}'}}
-    messages = [
-        {"role": "system", "content": "Be kind."},
-        {"role": "user", "content": "Where is A1?"},
-        {"role": "assistant", "content": "A moment.", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": '"shipped"'},
-        {
-            "role": "assistant",
-            "content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "shipped."}],
-        },
-        {"role": "user", "content": [{"type": "text", "text": "And A2?"}]},
-        {
-            "role": "assistant",
-            "tool_calls": [{"id": "c2", "function": {"name": "look_up", "arguments": {"id": "A2"}}}],
-        },
-        {"role": "tool", "tool_call_id": "c2", "content": "Error: no such order"},
-    ]
-    line = {"id": "s1", "question_id": "q1", "messages": messages, "state": {"n": 2}, "scores": {"good": 1}}
-    Path("sessions.jsonl").write_text(json.dumps(line))
-    run_script("chat_messages.py", "sessions.jsonl", "spans.jsonl", "labels.csv")
-    assert list(csv.reader(Path("labels.csv").read_text().splitlines())) == [
-        ["session_id", "name", "value", "by"],
-        ["s1", "good", "1", ""],
-    ]
-    assert spangrade("import", "spans.jsonl", "--db", "s.duckdb").code == 0
-    shown = json.loads("\n".join(spangrade("show", "s1", "--db", "s.duckdb", "--format", "json").out))
-    columns = ("tool_name", "input_arguments", "output", "ok")
-    calls = [tuple(one[name] for name in columns) for one in shown["tool_interactions"]]
-    assert calls == [
-        ("look_up", {"id": "A1"}, "shipped", True),
-        ("look_up", {"id": "A2"}, "Error: no such order", False),
-    ]
-    turns = [(one["user_input"], one["final_response"]) for one in shown["turns"]]
-    assert turns == [("Where is A1?", "It is shipped."), ("And A2?", None)]
-    assert (shown["question_id"], shown["state_variables"]) == ("q1", {"n": 2})
 
 
 def pass_k(passed: Mapping[str, bool], questions: Mapping[str, str]) -> list[float]:
@@ -104,15 +65,13 @@ def pass_k(passed: Mapping[str, bool], questions: Mapping[str, str]) -> list[flo
 @pytest.mark.exhaustive
 def test_the_agreement_with_tau_bench_is_that_of_the_page(spangrade: Spangrade, run_script: Any) -> None:
     run_script("tau_bench.py", TAU_BENCH, "out")
-    assert spangrade("import", "out/spans.jsonl", "--db", "tau.duckdb").code == 0
+    assert spangrade("import", "out/sessions.jsonl", "--db", "tau.duckdb").code == 0
     runs = [json.loads(line) for line in (TAU_BENCH / "sessions.jsonl").read_text().splitlines()]
     rewarded = {one["id"]: one["scores"]["reward"] == 1 for one in runs}
     questions = {one["id"]: one["question_id"] for one in runs}
     rows = re.findall(r"^\| `(\w+)\.json` \|[^|]*\| (\d+) of 200 \| (.*) \|$", PAGE, re.MULTILINE)
     stated = {name: (int(agreed), list(map(float, shares.split(" | ")))) for name, agreed, shares in rows}
-    disagreements = re.findall(r"^\| `(task_\S+)`, by `(\w+)\.json` ", PAGE, re.MULTILINE)
     measured = {}
-    found = []
     for name in ("whole", "writes"):
         passed = {
             one: verdict == "passed" for one, verdict in verdicts(spangrade, f"out/{name}.json").items()
@@ -128,8 +87,7 @@ def test_the_agreement_with_tau_bench_is_that_of_the_page(spangrade: Spangrade, 
                 in PAGE
             )
             assert (agreement["kappa"]["estimate"], len(agreement["unjudged"])) == (1.0, 3)
-        found += [(one, name) for one in differing]
-    assert (measured, found) == (stated, disagreements)
+    assert measured == stated
     assert pass_k(rewarded, questions) == [0.42, 0.273, 0.22, 0.2]
 
     rules = [

@@ -19,7 +19,7 @@ from spangrade.tracer import framed, tables
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import BadItem, NextLines, NotJSONError, has_items, parse, portions
 from spangrade.tracer.otlp import json as otlp_json
-from spangrade.tracer.readers import Records, expected, listed, placed, records_in, refusal
+from spangrade.tracer.readers import Records, expected, gathered, listed, placed, records_in, refusal
 from spangrade.tracer.span import Problem
 
 _OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"})
@@ -78,7 +78,7 @@ def parts(path: Path, size: int) -> Iterator[Part]:
     try:
         with BufferedReader(path.open("rb", 0), _BUFFER) as file:
             opening = list(_opening(file)) if _JSON.match(file.peek(512)) else []
-            if not _lines_follow(_filled(opening)):
+            if not _lines_follow(filled := _filled(opening)) or _belong_together(filled):
                 yield Part(path, os.fstat(file.fileno()).st_size)
                 return
             first, lines = 1, opening
@@ -168,7 +168,8 @@ def _json(stream: BufferedReader, path: Path) -> Records:
     opening = list(_opening(stream))
     filled = _filled(opening)
     if _lines_follow(filled):
-        yield from _lines(chain(opening, _bounded_lines(stream)), path)
+        lines = chain(opening, _bounded_lines(stream))
+        yield from _gathered(lines, path) if _belong_together(filled) else _lines(lines, path)
         return
     text = b"".join(opening)
     text += stream.read(max(_WHOLE - len(text), 0))
@@ -349,6 +350,31 @@ def _lines_follow(opening: Sequence[bytes]) -> bool:
         except NotJSONError:
             return False
     return True
+
+
+def _belong_together(filled: Sequence[bytes]) -> bool:
+    """Return whether the lines of a file that begins with these are one document."""
+    try:
+        return gathered(parse(filled[0]))
+    except NotJSONError:
+        return False
+
+
+def _gathered(lines: Iterable[bytes], path: Path) -> Records:
+    """Yield the records of lines that are one document. Raises InputError if they are too long for that."""
+    documents = []
+    left = _LONGEST
+    for number, line in enumerate(lines, 1):
+        left -= len(line)
+        if left < 0:
+            raise InputError(f"{path}: more than {_LONGEST} bytes of lines that belong together")
+        if line.isspace():
+            continue
+        try:
+            documents.append(parse(line))
+        except NotJSONError as error:
+            yield Problem(f"{path}:{number}", f"{error}; expected one JSON document per line")
+    yield from _whole(documents, records_in(documents), path)
 
 
 def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Records:

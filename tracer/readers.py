@@ -29,6 +29,9 @@ class Reader(Protocol):
         it is the bytes of a file that is not JSON. A long document that is a list, or begins with one, comes
         in several documents of some of its items. A Problem's `where` is the position in the document; in a
         list it begins with the item's number: `[3]`, `data[3]`.
+
+        A reader whose lines belong together has an attribute `gathers`, a function: it gets the first line of
+        JSON Lines and, if it returns true, the lines come as one list.
         """
 
 
@@ -40,6 +43,12 @@ def _readers() -> dict[str, Reader]:
 def records_in(document: Any) -> Records | None:
     """Return a document's records by the first reader that takes it, None if no reader does."""
     return next((found for reader in _readers().values() if (found := reader(document)) is not None), None)
+
+
+def gathered(document: Any) -> bool:
+    """Return whether the lines of a file that begins with this one are one document for a reader."""
+    asked = (getattr(reader, "gathers", None) for reader in _readers().values())
+    return any(gathers(document) for gathers in asked if gathers is not None)
 
 
 def placed(records: Records, where: str, first: int = 0) -> Records:

@@ -61,11 +61,15 @@ DRIVEN = "spangrade.driven"  # on a turn: a JSON object of what the run, or the 
 UNFINISHED = "spangrade.unfinished"  # what is not seen of a turn that was captured, as a sentence
 CUT_OFF = "spangrade.cut_off"  # true: nobody took the rest of what the decorated function streams
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
+UNDATED = (
+    "spangrade.times=unknown"  # a tag: the times of its spans are made up, and only their order is known
+)
 NOT_RECORDED = "spangrade.not_recorded"  # the last call of ours that failed, and where the agent made it
 SCOPE = "spangrade.tracer"  # the instrumentation scope of the tracer's own spans
 SIMULATED_MESSAGE = "spangrade.simulated_message"  # a JSON object: what a simulated user said and decided
 FAULT = "spangrade.fault"  # on a tool's call: what a drill made it do
 SCOPE_OF_USER = "spangrade.user"  # the instrumentation scope of a simulated user's own spans
+SCOPE_OF_MESSAGES = "spangrade.messages"  # the instrumentation scope of spans made of messages alone
 SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade watch` sends
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

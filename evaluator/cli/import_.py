@@ -52,7 +52,8 @@ def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> N
     OTLP as JSON, JSON Lines or protobuf, and the Collector's files;
     traces of Tempo, Jaeger and Zipkin; exports of Langfuse and Phoenix;
     rows of spans in Parquet, CSV or another DuckDB file;
-    debug traces and sessions of ADK.
+    debug traces and sessions of ADK; logs of Inspect;
+    chat messages, ATIF trajectories and transcripts of Claude Code.
 
     What can be read is kept, what cannot is listed, and the exit code is then 2.
     """

@@ -34,6 +34,7 @@ from spangrade.evaluator.derive.tokens import agents_with_tokens, beyond_calls
 from spangrade.evaluator.derive.tool_calls import calls_by_turn, requested_call, tool_interaction
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
+from spangrade.tracer import semconv
 
 _MAX_TOTAL = 2**63  # the databases' integers end there
 _Kind = TypeVar("_Kind", bound=Observation)
@@ -94,7 +95,7 @@ def build_session(
         question_id=next(
             (o.session.question_id for o in (*tree.ordered, *simulated) if o.session.question_id), None
         ),
-        start_ns=turns[0].start_ns if turns else None,
+        start_ns=turns[0].start_ns if turns and semconv.UNDATED not in tags else None,
         turns=turns,
         trajectory=_trajectory(groups, tools, tree),
         agents=agents,

@@ -31,6 +31,7 @@ from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
 from spangrade.evaluator.derive.unmatched_calls import ModelRequest, UnmatchedCalls
 from spangrade.evaluator.session import RequestedCall, ToolInteraction
+from spangrade.tracer import semconv
 
 _FAILED = frozenset({"error", "failed", "failure"})
 _OBJECT = re.compile(r'"\[?<[\w.]+ object at 0x[0-9a-f]+>\]?"')
@@ -320,7 +321,7 @@ def tool_interaction(
         end_ns=span.end_ns,
         latency_s=seconds(span.start_ns, span.end_ns) if span.span_id and span.timed else None,
         trace_id=span.trace_id,
-        span_id=span.span_id or None,
+        span_id=None if span.scope == semconv.SCOPE_OF_MESSAGES else span.span_id or None,
         approval=approval,
         fault=tool.fault,
     )

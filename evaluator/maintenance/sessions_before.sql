@@ -1,4 +1,5 @@
 -- Sessions whose last span and last log lie before a time and arrived before the record `first_kept`. A trace without a session is deleted by its own id.
+-- The times of those whose recording has none are made up.
 INSERT INTO to_delete
 SELECT session_id
 FROM (
@@ -13,3 +14,4 @@ FROM (
 )
 GROUP BY session_id
 HAVING session_id IS NOT NULL AND max(last_ns) < $before AND max(seq) < $first_kept
+    AND session_id NOT IN (SELECT session_id FROM derived.sessions WHERE contains(tags, '"spangrade.times=unknown"'))

@@ -5,18 +5,17 @@
 The folder TAU_BENCH has `tasks.json` (`actions`, `outputs`, and the records that the actions `changed`) and
 `sessions.jsonl` (the runs as chat messages, with `state.changed` and `scores.reward`). OUT gets `whole.json`
 (what the benchmark rewards: the records at the end, and the texts), `writes.json` (the calls that write, and
-the texts), `spans.jsonl` and `labels.csv`.
+the texts), `sessions.jsonl`, which `spangrade import` reads, and `labels.csv`.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from chat_messages import write
 
 WRITES = ("book_", "cancel_", "send_", "update_")
 STOP = "###STOP###"  # with it the simulated user hangs up, and needs no reply
@@ -58,10 +57,13 @@ def main(source: Path, out: Path) -> None:
     tools = sorted(name for name in called if name.startswith(WRITES))
     for session in sessions:
         session["state"] = session["state"]["changed"]
-        session["scores"] = {"passed": "pass" if session["scores"]["reward"] == 1 else "fail"}
     (out / "whole.json").write_text(json.dumps([whole(task) for task in tasks], indent=1))
     (out / "writes.json").write_text(json.dumps([writes(task, tools) for task in tasks], indent=1))
-    write(sessions, out / "spans.jsonl", out / "labels.csv", by="tau_bench")
+    (out / "sessions.jsonl").write_text("".join(f"{json.dumps(session)}\n" for session in sessions))
+    with (out / "labels.csv").open("w", newline="") as file:
+        rewards = {one["id"]: "pass" if one["scores"]["reward"] == 1 else "fail" for one in sessions}
+        rows = [(name, "passed", reward, "tau_bench") for name, reward in rewards.items()]
+        csv.writer(file).writerows([("session_id", "name", "value", "by"), *rows])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,186 @@
+"""Chat messages as people keep them: a conversation, a list of them, or a line for each.
+
+A conversation is an object with `messages` (OpenAI's and Anthropic's forms, OpenAI's Responses), or with
+`contents` (Gemini's), or a list of such messages. Beside them may stand an `id`, the `question_id` of the
+golden question that it answers, the `state` at the end, `scores`, `labels`, `metadata`, `tools`, a `system`
+text and a `stop_word`, with which the user hung up.
+
+https://platform.openai.com/docs/api-reference/chat/create
+https://docs.anthropic.com/en/api/messages
+https://ai.google.dev/api/generate-content
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from spangrade.converters.recordings import plain
+from spangrade.converters.recordings.conversations import (
+    STOP_WORDS,
+    RecordedConversation,
+    Said,
+    evaluations,
+    spans_of,
+    tags_of,
+)
+from spangrade.converters.spans.messages import Message, message_of
+from spangrade.converters.spans.provider_values import tokens
+from spangrade.converters.spans.values import either
+from spangrade.tracer import semconv
+from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.otlp.common import MalformedError
+from spangrade.tracer.span import Attributes, Problem, Span
+
+_ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "model", "human", "ai"})
+_ITEMS = frozenset({"function_call", "function_call_output", "reasoning", "message"})
+_LISTS = ("messages", "contents")
+_CONTENT = frozenset({"content", "parts", "tool_calls", "function_call"})
+_IDS = ("id", "session_id", "conversation_id", "thread_id")
+_TOKENS = {
+    "input_tokens": semconv.INPUT_TOKENS,
+    "output_tokens": semconv.OUTPUT_TOKENS,
+    "cached_input_tokens": semconv.CACHE_READ_TOKENS,
+    "cache_write_tokens": semconv.CACHE_WRITE_TOKENS,
+    "reasoning_tokens": semconv.REASONING_TOKENS,
+}
+_TIMES = ("timestamp", "created_at", "time")
+
+
+def read(document: Any) -> Iterator[Span | Problem] | None:
+    """Return conversations as spans, or None if the document is something else."""
+    if isinstance(document, list) and document:
+        if _is_message(document[0]):
+            return read_all([({"messages": document}, "")], _conversation)
+        if _has_messages(document[0]):
+            numbered = [(one, f"[{number}]") for number, one in enumerate(document)]
+            return read_all(numbered, _conversation)
+    if _has_messages(document):
+        return read_all([(document, "")], _conversation)
+    return None
+
+
+def read_all(documents: Sequence[tuple[Any, str]], conversation: Any) -> Iterator[Span | Problem]:
+    """Yield the spans of conversations, given each with its place; a Problem for one that cannot be read."""
+    for one, where in documents:
+        try:
+            spans = list(spans_of(conversation(one)))
+        except MalformedError as error:
+            yield Problem(where, str(error))
+        else:
+            yield from spans
+
+
+def said(messages: Any) -> Iterator[Said]:
+    """Yield what a list of messages says. Raises MalformedError for what is not a message."""
+    for number, raw in enumerate(plain.objects(messages, "messages"), 1):
+        if raw.get("type") == "reasoning":
+            continue
+        read_one = message_of(_normal(raw))
+        if read_one is None or read_one.role is None:
+            raise MalformedError(f"message {number}: expected a role and a content")
+        time = next((raw[key] for key in _TIMES if raw.get(key) is not None), None)
+        yield Said(
+            _with_marks(read_one),
+            None if time is None else plain.time_ns(time, f"the time of message {number}"),
+            None,
+            of_model(raw) if read_one.role == "assistant" else {},
+        )
+
+
+def of_model(raw: Mapping[str, Any]) -> Attributes:
+    """Return the model and the tokens that a message of a model has beside its content."""
+    usage = either(raw, "usage_metadata") or raw.get("usage")
+    counts = tokens(usage) if isinstance(usage, dict) else {}
+    model = either(raw, "model_version") or raw.get("model")
+    return {
+        semconv.RESPONSE_MODEL: model if isinstance(model, str) else None,
+        **{name: counts.get(key) for key, name in _TOKENS.items()},
+    }
+
+
+def session_id(document: Mapping[str, Any], messages: Any) -> str:
+    """Return the id of a conversation, or the digest of its messages where it has none."""
+    for key in _IDS:
+        value = either(document, key)
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return str(value)
+    return f"messages-{sha256(canonical(messages).encode()).hexdigest()[:16]}"
+
+
+def _conversation(document: Any) -> RecordedConversation:
+    if not _has_messages(document):
+        raise MalformedError("not a conversation; expected an object with `messages`")
+    messages = next(document[key] for key in _LISTS if isinstance(document.get(key), list))
+    question, state, stop = (either(document, key) for key in ("question_id", "state", "stop_word"))
+    if not isinstance(state, dict | None):
+        raise MalformedError("state: expected a JSON object of variables")
+    system = _system(either(document, "system_instruction") or document.get("system"))
+    return RecordedConversation(
+        session_id(document, messages),
+        [*system, *said(messages)],
+        None if question is None else str(question),
+        state,
+        evaluations(document.get("scores"), document.get("labels")),
+        tags_of(document.get("metadata")),
+        document.get("tools"),
+        (stop,) if isinstance(stop, str) else STOP_WORDS,
+    )
+
+
+def _system(value: Any) -> list[Said]:
+    if value is None or value == "":
+        return []
+    content = value.get("parts", value.get("content")) if isinstance(value, dict) else value
+    read_one = message_of({"role": "system", "content": content})
+    return [] if read_one is None or not read_one.text else [Said(read_one)]
+
+
+def _normal(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message with an earlier form of a call, or that of Inspect, in the form of today."""
+    call = raw.get("function_call")
+    if isinstance(call, dict):
+        return {**raw, "tool_calls": [{"type": "function", "function": call}]}
+    calls = raw.get("tool_calls")
+    if isinstance(calls, list) and any(
+        isinstance(one, dict) and isinstance(one.get("function"), str) for one in calls
+    ):
+        named = [
+            {
+                "type": "function",
+                "id": one.get("id"),
+                "function": {"name": one["function"], "arguments": one.get("arguments")},
+            }
+            if isinstance(one, dict) and isinstance(one.get("function"), str)
+            else one
+            for one in calls
+        ]
+        return {**raw, "tool_calls": named}
+    return raw
+
+
+def _with_marks(message: Message) -> Message:
+    """Return a message whose results that begin with `Error` are failures, where nothing marks them."""
+    results = tuple(
+        one._replace(failed=True)
+        if one.failed is None and (one.result or "").startswith(('"Error', "Error"))
+        else one
+        for one in message.tool_results
+    )
+    return message._replace(tool_results=results)
+
+
+def _has_messages(document: Any) -> bool:
+    return isinstance(document, dict) and any(
+        isinstance(document.get(key), list) and bool(document[key]) and _is_message(document[key][0])
+        for key in _LISTS
+    )
+
+
+def _is_message(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    if isinstance(role := value.get("role"), str):
+        return role in _ROLES and not _CONTENT.isdisjoint(value)
+    return value.get("type") in _ITEMS and not {"call_id", "content"}.isdisjoint(value)
