@@ -17,6 +17,7 @@ from typing import NamedTuple
 _ESCAPE = r"\\u([0-9a-fA-F]{4})"
 _PUNCTUATION = frozenset("@.+-_:/=%&?#~() ")
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58"
+_SHOWN = re.compile("[!-~]")  # nearly all texts have one of these, which any reader sees
 # Besides those of Unicode's category Cf: joiners, fillers and variation selectors.
 _NO_WIDTH = frozenset(
     {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x3164, 0xFFA0}
@@ -64,7 +65,7 @@ def plain_form(text: str) -> str:
 
 def is_blank(text: str | None) -> bool:
     """Return whether a text shows nothing to a reader."""
-    return text is None or not (text if text.isascii() else plain_form(text)).strip()
+    return text is None or not (_SHOWN.search(text) or plain_form(text).strip())
 
 
 def fold(text: str) -> Folded:

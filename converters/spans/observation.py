@@ -323,8 +323,8 @@ TYPES: Mapping[Kind, type[Observation]] = {
     "other": Structure,
 }
 _KINDS = {type_: kind for kind, type_ in TYPES.items()}
-_GROUPS = (SpanRef, SessionContext, Notes, MessageExchange, TokenCounts)
-_GROUP_OF = {name: group for group in _GROUPS[1:] for name in group._fields}
+_GROUPS = (SessionContext, Notes, MessageExchange, TokenCounts)
+_GROUP_OF = {name: group for group in _GROUPS for name in group._fields}
 _Of = TypeVar("_Of", bound=Observation)
 
 

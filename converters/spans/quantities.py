@@ -53,7 +53,6 @@ _ENDINGS: Mapping[str, tuple[str, ...]] = {
     "total_tokens": ("total tokens", "tokens total", "token count total", "usage total", "total token count"),
 }
 _QUANTITIES = {tuple(ending.split()): field for field, endings in _ENDINGS.items() for ending in endings}
-FIELDS = tuple(_ENDINGS)
 _LONGEST = max(map(len, _QUANTITIES))
 # Words that may be joined to a quantity by an underscore, and leave it what it is. Without dots, all before
 # it is a prefix: of these words none may be.
@@ -90,7 +89,7 @@ def _quantity(name: str) -> tuple[str, int] | None:
 
 
 def quantities(attributes: Mapping[str, Any]) -> dict[str, int]:
-    """Return the counts of tokens among attributes, by the field of a reading.
+    """Return the counts of tokens among attributes, by the field of an observation.
 
     Of the names for one quantity the one with the shortest remainder counts; where several are as short and
     differ, it is unknown.

@@ -238,13 +238,6 @@ def _is_known(exchange: MessageExchange) -> bool:
     return any(known) or exchange.response is not None
 
 
-def is_known_not_to_be_a_step(attributes: Mapping[str, Any]) -> bool:
-    """Return whether an attribute calls a span a retriever, an embedding or the like."""
-    attributes = _with_held(attributes)
-    layout = _layout(tuple(attributes))
-    return (_kind(layout, attributes) or ("", ""))[0] is None
-
-
 def _kind(layout: _Layout, attributes: Mapping[str, Any]) -> tuple[Kind | None, str] | None:
     """Return the kind that an attribute names, and the attribute; None if there is none with a known word.
 

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from spangrade.evaluator.judge.key_locks import KeyLocks
 from spangrade.evaluator.judge.protocol import Judgement
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.cache_folder import cache_folder
+from spangrade.tracer.errors import StoreError
 from spangrade.tracer.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.sql import statement
 
 FILE_VARIABLE = "SPANGRADE_JUDGE_CACHE"
-FOLDER_VARIABLE = "SPANGRADE_CACHE_DIR"
 _FILE_NAME = "judge.sqlite"
 _BUSY_TIMEOUT_S = 60.0  # a write takes milliseconds; many processes may queue for it
 
@@ -31,25 +31,14 @@ _Result = TypeVar("_Result")
 
 
 def default_cache_path() -> Path:
-    """Return `$SPANGRADE_JUDGE_CACHE`, else `judge.sqlite` in the user's cache folder.
-
-    That folder is `$SPANGRADE_CACHE_DIR`, else `$XDG_CACHE_HOME/spangrade`, else `~/.cache/spangrade`. It is
-    never the current directory: a cloned repository could bring verdicts along.
+    """Return `$SPANGRADE_JUDGE_CACHE`, else `judge.sqlite` in the user's cache folder (see `cache_folder`).
 
     Raises:
         InputError: the user has no home folder.
     """
     if file := os.environ.get(FILE_VARIABLE):
         return Path(file)
-    if folder := os.environ.get(FOLDER_VARIABLE):
-        return Path(folder, _FILE_NAME)
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():  # as the XDG specification has it
-        try:
-            base = Path.home() / ".cache"
-        except RuntimeError as error:
-            raise InputError(f"no home folder for the judge's cache: set {FOLDER_VARIABLE}") from error
-    return base / "spangrade" / _FILE_NAME
+    return cache_folder() / _FILE_NAME
 
 
 class VerdictCache:

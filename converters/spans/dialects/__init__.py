@@ -1,1 +1,1 @@
-"""The dialects: a module for each family of instrumentations, with `claims(span)` and `read(span, logs)`."""
+"""The dialects: a module for each family of instrumentations, with the value `DIALECT`."""
