@@ -14,13 +14,15 @@ from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 class Advice(NamedTuple):
     """The settings of one stack, which `name` names.
 
-    `content` records messages, arguments and results, `conversation` the conversation's id, `agents` their
+    `content` records messages, arguments and results, `replies` the agent's answers where that is another
+    setting, `conversation` the conversation's id, `agents` their
     names, `tools` a span per tool call, `model_calls` a span per model call, `tokens` their counts, `state`
     the state variables.
     """
 
     name: str
     content: str | None = None
+    replies: str | None = None
     conversation: str | None = None
     agents: str | None = None
     tools: str | None = None

@@ -39,7 +39,7 @@ _FIXES = {
 # What a stack's setting records, by the code of a finding.
 LACKS: dict[str, Lack] = {
     "no_user_input": "content",
-    "no_response": "content",
+    "no_response": "replies",
     "no_tool_arguments": "content",
     "no_tool_result": "content",
     "no_conversation_id": "conversation",
@@ -51,12 +51,15 @@ LACKS: dict[str, Lack] = {
 }
 
 
-def advice(code: str, span: Span | None = None) -> str | None:
-    """Return how to fix a finding, by the stack of a span of the session; None if no way is known."""
+def advice(code: str, span: Span | None = None, *, partly: bool = False) -> str | None:
+    """Return how to fix a finding, by the stack of a span of the session; None if no way is known.
+
+    `partly` is whether the stack records other contents of the kind that lacks.
+    """
     lack = LACKS.get(code)
     if lack is None:
         return _FIXES.get(code)
-    help_ = setting(span, lack)
+    help_ = setting(span, lack, partly=partly)
     if lack == "conversation":
         names = [] if span is None else candidate_names(span.attributes)
         which = f" (the spans have {', '.join(names)})" if names else ""

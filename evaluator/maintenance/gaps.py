@@ -22,13 +22,17 @@ Place = tuple[str, str | None]  # the (trace id, span id) of a span
 
 
 class Gap(NamedTuple):
-    """What a finding is made of; `at` is a span of the stack that should have recorded more."""
+    """What a finding is made of; `at` is a span of the stack that should have recorded more.
+
+    `partly` is whether the session has other contents of that kind, so that contents are recorded.
+    """
 
     code: str
     what: str
     number: int
     metrics: tuple[str, ...] = ()
     at: Place | None = None
+    partly: bool = False
 
 
 class _Check(NamedTuple):
@@ -52,7 +56,8 @@ def session_gaps(s: Session) -> Iterator[Gap]:
             continue
         if lacking := check.lacking(s):
             what = check.what.format(models=_models(lacking))
-            yield Gap(check.code, what, len(lacking), check.metrics, _place(lacking[0], s))
+            partly = check.code in _CONTENTS and _CONTENTS[check.code](s)
+            yield Gap(check.code, what, len(lacking), check.metrics, _place(lacking[0], s), partly)
 
 
 def _place(first: object, s: Session) -> Place | None:
@@ -90,6 +95,19 @@ def _counted(call: LLMCall) -> bool:
     return None not in (call.input_tokens, call.output_tokens)
 
 
+def _has_texts(s: Session) -> bool:
+    return any(turn.user_input or turn.final_response for turn in s.turns)
+
+
+def _has_calls(s: Session) -> bool:
+    return any(tool.arguments_known or tool.output_known for tool in _tools(s))
+
+
+# Whether a session has contents of the kind that it lacks in part.
+_CONTENTS: dict[str, Callable[[Session], bool]] = {
+    **dict.fromkeys(("no_user_input", "no_response"), _has_texts),
+    **dict.fromkeys(("no_tool_arguments", "no_tool_result"), _has_calls),
+}
 _CHECKS = (
     _Check(
         "no_conversation_id",

@@ -150,7 +150,7 @@ def _advised(store: Store, gaps: Sequence[_SessionGap]) -> Iterator[Finding]:
     spans = _spans(store, {gap.at for _, gap in gaps if gap.at and gap.code in LACKS})
     equal: dict[str | None, str | None] = {}
     for session_id, gap in gaps:
-        help_ = advice(gap.code, spans.get(gap.at) if gap.at else None)
+        help_ = advice(gap.code, spans.get(gap.at) if gap.at else None, partly=gap.partly)
         yield Finding(gap.code, session_id, gap.what, gap.number, gap.metrics, equal.setdefault(help_, help_))
 
 

@@ -10,8 +10,9 @@ from spangrade.converters.spans.advice import GENAI_CONTENT, Advice
 from spangrade.converters.spans.registry import dialect_of, dialects
 from spangrade.tracer.span import Span
 
-Lack = Literal["content", "conversation", "agents", "tools", "model_calls", "tokens", "state"]
+Lack = Literal["content", "replies", "conversation", "agents", "tools", "model_calls", "tokens", "state"]
 
+_OF_CONTENTS = ("content", "replies")
 _STATE = "call spangrade.set_state(), or record a spangrade.state event on any span"
 _BY_HAND = (
     "put gen_ai.input.messages and gen_ai.output.messages, or gen_ai.tool.call.arguments and "
@@ -50,14 +51,19 @@ def stack_of(span: Span) -> Advice:
     return own._replace(**missing)
 
 
-def setting(span: Span | None, lack: Lack) -> str:
+def setting(span: Span | None, lack: Lack, *, partly: bool = False) -> str:
     """Return how to make the stack that recorded a span record what is lacking.
 
-    Of an unknown stack, it is what helps any that follows the conventions.
+    Of an unknown stack, it is what helps any that follows the conventions. If it records a part of the
+    contents, the setting for them is in force.
     """
     stack = ANY if span is None else stack_of(span)
+    if partly and lack in _OF_CONTENTS and stack.replies is None:
+        return _BY_HAND if stack is ANY else f"{stack.name} records other contents here: {_BY_HAND}"
     own: str | None = getattr(stack, lack)
+    if lack == "replies" and own is None:
+        own = stack.content
     if stack is ANY or own is not None:
         return f"{stack.name}: {own}" if stack is not ANY else own or ""
-    general = _BY_HAND if lack == "content" else getattr(ANY, lack)
+    general = _BY_HAND if lack in _OF_CONTENTS else getattr(ANY, lack)
     return f"{stack.name} has no setting for it: {general}"

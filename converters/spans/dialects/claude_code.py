@@ -100,6 +100,8 @@ def _tokens(attributes: Attributes) -> dict[str, Any]:
     return tokens(counted | cached)
 
 
+_VARIABLES = "OTEL_LOG_USER_PROMPTS=1, OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1"
+_CONTENT = f"set {_VARIABLES}, and import the logs too"
 DIALECT = Dialect(
     name="claude-code",
     signs=Signs(name_prefixes=("claude_code.",)),
@@ -107,8 +109,8 @@ DIALECT = Dialect(
     repeats_calls=True,
     advice=Advice(
         name="Claude Agent SDK",
-        content="set OTEL_LOG_USER_PROMPTS=1, OTEL_LOG_TOOL_DETAILS=1 and OTEL_LOG_TOOL_CONTENT=1, "
-        "and import the logs too",
+        content=_CONTENT,
+        replies=_CONTENT,
         tools="set CLAUDE_CODE_ENHANCED_TELEMETRY_BETA=1 and OTEL_TRACES_EXPORTER=otlp, and import the "
         "logs too",
         model_calls="set CLAUDE_CODE_ENHANCED_TELEMETRY_BETA=1 and OTEL_TRACES_EXPORTER=otlp",

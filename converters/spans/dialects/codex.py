@@ -70,6 +70,7 @@ DIALECT = Dialect(
     advice=Advice(
         name="Codex CLI",
         content="set log_user_prompt = true and exporter in [otel] of config.toml, and import the logs too",
+        replies="it records no answers: grade what it does",
         tools="set exporter and trace_exporter in [otel] of config.toml, and import the logs too",
         model_calls="set trace_exporter in [otel] of config.toml",
     ),

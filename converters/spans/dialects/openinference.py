@@ -227,5 +227,9 @@ DIALECT = Dialect(
             model_calls="instrument what crewAI calls the models with too: "
             "openinference-instrumentation-litellm, or the package of the provider's client",
         ),
+        "openinference.instrumentation.dspy": Advice(
+            name="DSPy by OpenInference",
+            tokens="instrument what calls the models too: openinference-instrumentation-litellm",
+        ),
     },
 )
