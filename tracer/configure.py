@@ -171,6 +171,9 @@ def _provider(service_name: str | None, sample: float | None) -> TracerProvider:
         set_sampling(provider, sample)
         trace.set_tracer_provider(provider)
         return provider
+    wrapped = getattr(provider, "provider", None)
+    if isinstance(wrapped, TracerProvider) and not isinstance(provider, TracerProvider):
+        provider = wrapped  # Logfire's own, which wraps one of the SDK
     if not isinstance(provider, TracerProvider):
         raise InputError(
             f"the tracer provider is a {type(provider).__name__}, which accepts no span processors: "

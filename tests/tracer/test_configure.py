@@ -189,6 +189,24 @@ def test_an_applications_own_otlp_exporter_is_not_doubled(collector, monkeypatch
     assert received == [("/v1/traces", "span")]
 
 
+def test_a_provider_that_wraps_one_of_the_sdk_is_extended_as_logfires_is(tmp_path):
+    class Wrapping(trace.TracerProvider):
+        def __init__(self):
+            self.provider = TracerProvider()
+
+        def get_tracer(self, *arguments, **more):
+            return self.provider.get_tracer(*arguments, **more)
+
+    own = Wrapping()
+    trace.set_tracer_provider(own)
+    assert configure(db=tmp_path / "s.duckdb") is own.provider
+    with own.get_tracer("shop").start_as_current_span("work"):
+        pass
+    own.provider.shutdown()
+    with Store.open(tmp_path / "s.duckdb") as store:
+        assert store.query("SELECT name FROM spans") == [("work",)]
+
+
 def test_a_provider_that_cannot_be_extended_is_refused():
     trace.set_tracer_provider(trace.NoOpTracerProvider())
     with pytest.raises(InputError, match="the tracer provider is a NoOpTracerProvider"):
