@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from opentelemetry import baggage
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from spangrade import tracer
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply
@@ -167,11 +167,18 @@ def _chat_answer(agent: ChatAgent) -> Answer:
     return answer
 
 
+def _named(call: dict[str, Any]) -> dict[str, Any]:
+    """Return a call of a tool: one without a name would be none to every gate."""
+    if not any(isinstance(part, dict) and part.get("name") for part in call.values()):
+        raise ValueError("expected the name of a function")
+    return call
+
+
 class _Message(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     content: str | None = None
-    tool_calls: list[Any] | None = None
+    tool_calls: list[Annotated[dict[str, Any], AfterValidator(_named)]] | None = None
 
 
 class _Choice(BaseModel):

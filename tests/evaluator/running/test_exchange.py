@@ -367,6 +367,16 @@ def test_over_http_an_object_with_a_text_is_read_whatever_its_content_type_is(fo
     assert grades["Where?"][0] == verdict
 
 
+@pytest.mark.parametrize("call", ["look_up", {"id": "1", "type": "function"}, {"function": {"name": ""}}])
+def test_a_requested_call_without_a_name_is_not_none(folder, call):
+    message = {"content": "Late.", "tool_calls": [call]}
+    with served(lambda *asked: json_answer({"choices": [{"message": message}]})) as url:
+        asked = [question("Where?", forbidden_tools=["look_up"])]
+        _, grades = graded(folder, ["--openai", url, "--model", "m"], asked, "--wait", "0s")
+    assert grades["Where?"][0] == "failed"
+    assert "expected a chat completion, found" in grades["Where?"][1]
+
+
 SLOW = """
     import asyncio
     import time
