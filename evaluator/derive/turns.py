@@ -276,7 +276,7 @@ def turn_of(number: int, group: Group) -> Turn:
         latency_s=length_s(spans) if all(o.span.timed for o in tops) else None,
         trace_ids=tuple(dict.fromkeys(o.span.trace_id for o in group.members)),
         failed=max(tops, key=lambda o: o.span.end_ns).failure is not None,
-        driven=isinstance(driven, dict),
+        driven=isinstance(driven, dict) and not seen.get("reply_withheld"),
         raised=values.text(seen.get("error")),
         calls_unknown=values.text(seen.get("calls_outside"))
         or (None if shows_calls else values.text(seen.get("calls_unknown"))),

@@ -24,7 +24,7 @@ from spangrade.converters.spans.observation import ModelCall, Observation, RunSp
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.testing.agents import Answer, Reply
-from spangrade.evaluator.testing.exchange import Exchange, ObservedCall, observed
+from spangrade.evaluator.testing.exchange import Exchange, ObservedCall, observed, why_unknown
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import CurrentSession
@@ -189,7 +189,7 @@ async def take_turn(
                 sent=text, error=error, start_ns=start_ns, end_ns=end_ns
             )
             captured.calls = [call.name for call in exchange.calls or ()]
-            outside = captured.outside()
+            outside = captured.outside() or (why_unknown(reply) if reply.disputed else None)
             if error is None and exchange.text is not None:
                 captured.root.respond(exchange.text)
             if is_stored:
@@ -342,11 +342,16 @@ def _record(
 
     The times of these are not the agent's. `outside` says which further calls may be the turn's.
     """
-    driven = {"error": exchange.failure, "calls_unknown": exchange.calls_unknown, "calls_outside": outside}
-    root.span.set_attribute(semconv.DRIVEN, dumps({key: text for key, text in driven.items() if text}))
+    driven = {
+        "error": exchange.failure,
+        "calls_unknown": exchange.calls_unknown,
+        "calls_outside": outside,
+        "reply_withheld": bool(exchange.text) and not root.records_content,
+    }
+    root.span.set_attribute(semconv.DRIVEN, dumps({key: value for key, value in driven.items() if value}))
     if exchange.error is not None:
         root.failed(exchange.error)
-    calls = () if exchange.recorded else exchange.calls or ()
+    calls = exchange.unrecorded
     if agent is not None and not exchange.agents:
         with tracer.agent(agent) as named:
             named.span.set_attribute(semconv.DRIVEN, "{}")

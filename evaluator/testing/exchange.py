@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,16 +44,16 @@ class Exchange(NamedTuple):
     """One turn as whoever drives an agent sees it: what was sent, and what came back or did not.
 
     `text` is the reply, None if there was none, and `error` what the agent raised. `calls` are the tools that
-    it called, in order; None if not known, and `calls_unknown` says why. `recorded` says whether spans
-    contain them, so that the stored session has them; `agents` are named by the spans. `cost_usd` is the
-    price of the `model_calls` in them, None if one's is unknown. `events` are what the agent yielded beside
-    its text and calls, each with the number of calls before it. `start_ns` and `end_ns` are when it began and
-    ended, 0 where nobody was asked.
+    it called, in order; None if not known, and `calls_unknown` says why. `unrecorded` are those of them
+    that no span contains, so that the stored session lacks them; `agents` are named by the spans.
+    `cost_usd` is the price of the `model_calls` in them, None if one's is unknown. `events` are what the
+    agent yielded beside its text and calls, each with the number of calls before it. `start_ns` and
+    `end_ns` are when it began and ended, 0 where nobody was asked.
     """
 
     text: str | None
     calls: tuple[ObservedCall, ...] | None
-    recorded: bool = False
+    unrecorded: tuple[ObservedCall, ...] = ()
     agents: tuple[str, ...] = ()
     cost_usd: float | None = None
     model_calls: int = 0
@@ -91,7 +92,8 @@ def observed(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = (
     """Return the turn that the spans describe, read as stored sessions are, completed by the agent's reply.
 
     The reply's text is what the user saw; without one, the text is that of the spans. Tool calls are those
-    of the spans if there are any, else the reply's. `dialects` are those of the project's settings.
+    of the spans if there are any, else the reply's; those that the agent itself lists count without a span,
+    too. `dialects` are those of the project's settings.
     """
     observations = observe(spans, {}, dialects)
     session = build_session("turn", "conversation", observations)
@@ -101,25 +103,40 @@ def observed(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = (
         text = responses[-1] if responses else None
     calls_from_reply = None if reply.tool_calls is None else tuple(map(_from_reply, reply.tool_calls))
     calls_from_spans = tuple(map(_from_spans, session.tool_interactions))
-    calls = calls_from_reply
+    calls, unrecorded = calls_from_reply, calls_from_reply or ()
     if calls_from_spans:
-        calls = _completed(calls_from_spans, calls_from_reply or ())
+        unrecorded = _without_span(calls_from_spans, unrecorded) if reply.stated else ()
+        calls = _completed(calls_from_spans, calls_from_reply or ()) + unrecorded
     elif calls is None and any(map(is_agents_own, observations)):
         calls = ()
     return Exchange(
         text,
         calls,
-        recorded=bool(calls_from_spans),
+        unrecorded=unrecorded,
         agents=session.agents or (),
         cost_usd=session.cost_usd,
         model_calls=len(session.llm_calls),
         events=reply.events,
-        calls_unknown=_why_unknown(reply) if calls is None else None,
+        calls_unknown=why_unknown(reply) if calls is None else None,
     )
 
 
-def _why_unknown(reply: Reply) -> str:
-    """Return why the calls of a turn without the agent's own spans are not known, and how to record them."""
+def _without_span(
+    from_spans: Sequence[ObservedCall], from_reply: Iterable[ObservedCall]
+) -> tuple[ObservedCall, ...]:
+    """Return the calls of the reply beyond those of the spans, by name."""
+    recorded = Counter(call.name for call in from_spans)
+    left = []
+    for call in from_reply:
+        if recorded[call.name]:
+            recorded[call.name] -= 1
+        else:
+            left.append(call)
+    return tuple(left)
+
+
+def why_unknown(reply: Reply) -> str:
+    """Return why the calls of a turn are not known by the reply, and how to record them."""
     found = "no span has them"
     if reply.instead:
         found = f"the answer has `{reply.instead[0]}`, expected `tool_calls`"

@@ -24,7 +24,8 @@ class Reply(NamedTuple):
 
     `events` are what it yielded beside its text and calls, each with the number of calls before it. `agent`
     is the name of the object, for an agent whose spans name none. `instead` are keys of the answer that look
-    like `tool_calls`, and `to_record` says how such an agent's calls are recorded.
+    like `tool_calls`, `disputed` whether one of them has something; `to_record` says how such an agent's
+    calls are recorded. `stated` says that the agent itself lists its calls, which count without a span, too.
     """
 
     text: str | None = None
@@ -33,6 +34,8 @@ class Reply(NamedTuple):
     events: tuple[tuple[int, TurnEvent], ...] = ()
     agent: str | None = None
     instead: tuple[str, ...] = ()
+    disputed: bool = False
+    stated: bool = False
     to_record: str = "decorate its tools with @spangrade.tool, or return its `tool_calls` ([] for none)"
 
 

@@ -84,7 +84,10 @@ def read_answer(answer: Any) -> Reply:
         raise ValueError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}") from None
     instead = calls_instead(answer)
     is_disputed = any(answer[key] and _is_like(key, _NAMES_OF_CALLS[:1]) for key in instead)
-    return Reply(read.text, None if is_disputed else read.tool_calls, read.state, instead=instead)
+    calls = None if is_disputed else read.tool_calls
+    return Reply(
+        read.text, calls, read.state, instead=instead, disputed=is_disputed, stated=calls is not None
+    )
 
 
 def calls_instead(answer: Mapping[str, Any]) -> tuple[str, ...]:

@@ -377,6 +377,44 @@ def test_a_requested_call_without_a_name_is_not_none(folder, call):
     assert "expected a chat completion, found" in grades["Where?"][1]
 
 
+LISTING = """
+    import spangrade
+
+    ANSWERS = {
+        "listed": {"tool_calls": [{"name": "look_up"}, {"name": "refund"}]},
+        "other key": {"tool_calls": [], "toolCalls": [{"name": "refund"}]},
+        "recorded": {"tool_calls": [{"name": "look_up"}]},
+    }
+
+    @spangrade.tool
+    def look_up():
+        return "late"
+
+    def answer(text):
+        with spangrade.agent("shop"):
+            look_up()
+        return {"text": "It is late.", **ANSWERS[text]}
+"""
+
+
+def test_a_call_that_the_answer_lists_counts_beside_those_of_spans(folder):
+    agent = write_agent(folder, "listing_agent", LISTING)
+    texts = ("listed", "other key", "recorded")
+    reference = {"forbidden_tools": ["refund"], "at_most": {"look_up": 1}}
+    _, grades = graded(folder, [agent], [question(text, **reference) for text in texts], "--wait", "0s")
+    expected = {"listed": "failed", "other key": "inconclusive", "recorded": "passed"}
+    assert {text: verdict for text, (verdict, _) in grades.items()} == expected
+    again = json.loads("\n".join(spangrade("grade", "golden.json", "--format", "json").out))["grades"]
+    assert {one["question_id"]: one["verdict"] for one in again} == expected
+
+
+def test_a_reply_that_is_not_to_be_recorded_is_not_none(folder, monkeypatch):
+    agent = write_agent(folder, "listing_withheld", LISTING)
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "false")
+    code, grades = graded(folder, [agent], [question("recorded", forbidden_tools=["refund"])], "--wait", "0s")
+    assert (code, grades) == (0, {"recorded": ("passed", "")})
+
+
 SLOW = """
     import asyncio
     import time
