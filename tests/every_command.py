@@ -60,6 +60,12 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("config",): (),
     ("convert", "convert"): ("promptfoo.json", "--output", "converted.json"),
     ("mcp",): ("--instructions",),
+    ("serve", "serve"): ("--http-port", "PORT", "--grpc-port", "0", "--port", "0"),
+    ("serve", "keys", "create"): ("ines", "--role", "review"),
+    ("serve", "keys", "list"): (),
+    ("serve", "keys", "revoke"): ("ben",),
+    ("serve", "backup"): ("copy", "--data", "served"),
+    ("serve", "restore"): ("served", "--data", "restored"),
     ("convert", "test-to-golden"): ("-i", "log.json", "-o", "converted.json", "-a", "shop"),
     ("convert", "adk-history"): ("--agent-dir", str(HISTORY / "1.39.1")),
     ("convert", "promptfoo"): ("-i", "promptfoo.json", "-o", "converted.json"),
@@ -109,6 +115,9 @@ def graded(path: Path) -> None:
 def fill(folder: Path) -> Path:
     """Put what the commands need into a folder; return it."""
     copy_of(made_once("graded", graded), folder / "s.duckdb")
+    (folder / "served").mkdir()
+    copy_of(made_once("graded", graded), folder / "served" / "spangrade.duckdb")
+    run("serve", "keys", "create", "ben", "--role", "read", "--data", folder)
     shutil.copy(SAMPLE / "customer_service_golden.json", folder / "golden.json")
     shutil.copy(RECORDED / "adk.otlp.jsonl", folder / "more.jsonl")
     (folder / "agent.py").write_text(AGENT)

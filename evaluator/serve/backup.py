@@ -47,7 +47,8 @@ def backup(data: Path, target: Path) -> Mapping[str, int]:
 def restore(source: Path, data: Path) -> Mapping[str, int]:
     """Copy a backup into the folder of a server that has no database; return the rows of each table.
 
-    Raises InputError if the source is no backup, or if the folder has a database or a spool.
+    Raises InputError if the source is not a backup, or if the folder has a database or a spool; StoreError,
+    with nothing left in the folder, if the copy cannot be made.
     """
     if not (source / DATABASE).is_file():
         raise InputError(f"{source}: no {DATABASE} in it: expected a folder that `serve backup` wrote")
@@ -57,10 +58,16 @@ def restore(source: Path, data: Path) -> Mapping[str, int]:
         rows = rows_of_tables(store)
     data.mkdir(parents=True, exist_ok=True)
     new = data / f"{DATABASE}.new"
-    shutil.copyfile(source / DATABASE, new)
-    _verify(new, rows)
-    _copy_keys(source, data)
-    new.replace(data / DATABASE)
+    try:
+        shutil.copyfile(source / DATABASE, new)
+        _verify(new, rows)
+        _copy_keys(source, data)
+        new.replace(data / DATABASE)
+    except BaseException as error:
+        new.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise StoreError(f"{data / DATABASE}: cannot be written: {error.strerror}") from error
+        raise
     return rows
 
 

@@ -76,5 +76,5 @@ def test_an_agent_cannot_be_asked_such_a_question(
     done = spangrade("run", "agent.py:answer", "golden.json", "--db", "s.duckdb")
     assert (done.code, done.err) == (
         2,
-        ["spangrade: --dataset question a: it has no user_inputs to say to an agent"],
+        ["spangrade: DATASET question a: it has no user_inputs to say to an agent"],
     )
