@@ -9,20 +9,24 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
 
+from spangrade import Selection
 from spangrade.converters.spans.dialect import Signs
 from spangrade.converters.spans.registry import dialects
 from spangrade.evaluator.cli.app import app
 from spangrade.evaluator.cli.commands import COMMANDS, COMMON, GROUPS
+from spangrade.evaluator.cli.options import WORDS
 from spangrade.evaluator.derive.schema import DocumentedView, documented_views
 from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.metrics.registry import load_metrics
+from spangrade.tracer.fields import option_fields
 
 _VIEWS_HEAD = """# The views
 
@@ -66,6 +70,8 @@ def metrics_page() -> str:
 def commands_page() -> str:
     """Return the text of docs/commands.md: the commands by group, with an example and all options."""
     lines = [_COMMANDS_HEAD, *(f"- `{flag}`: {what}" for flag, what in COMMON.items())]
+    lines += ["", "## What chooses sessions", "", "The same in all commands that have it.", ""]
+    lines += map(_option_line, _words().values())
     for group in (*GROUPS, ""):
         lines += ["", f"## {group or 'Not listed by --help'}"]
         for name, known in COMMANDS.items():
@@ -97,6 +103,9 @@ def _command_section(path: str, command: Any, instead: str = "") -> Iterator[str
     for one in command.params:
         if one.param_type_name == "argument" and getattr(one, "help", None):
             yield f"- `{one.metavar or one.name.upper()}`: {one.help}"
+    chosen = _words() if _words().keys() <= {one.name for one in command.params} else {}
+    if chosen:
+        yield "- [what chooses sessions](#what-chooses-sessions): `--where`, `--since` and the others"
     for hidden in (False, True):
         options = [
             one
@@ -105,13 +114,26 @@ def _command_section(path: str, command: Any, instead: str = "") -> Iterator[str
             and one.hidden is hidden
             and one.help
             and one.name not in _SHARED
+            and one.name not in chosen
         ]
         if options and hidden:
             yield from ("", "More, on the command line and in the settings:", "")
-        for one in options:
-            value = "" if one.is_flag else f" {one.metavar or 'VALUE'}"
-            variable = f"; `${one.envvar}`" if one.envvar else ""
-            yield f"- `{one.opts[0]}{value}`: {one.help}{variable}"
+        yield from map(_option_line, options)
+
+
+def _option_line(one: Any) -> str:
+    value = "" if one.is_flag else f" {one.metavar or 'VALUE'}"
+    variable = f"; `${one.envvar}`" if one.envvar else ""
+    return f"- `{one.opts[0]}{value}`: {one.help}{variable}"
+
+
+@cache
+def _words() -> dict[str, Any]:
+    """Return the options that choose sessions, which are the same in all commands, by name."""
+    by_name = {one.name: one for one in app_command("sessions").params}
+    return {
+        one.parameter: by_name[one.parameter] for one in option_fields(Selection) if one.field.name in WORDS
+    }
 
 
 _SHARED = ("db", "lake", "config", "format", "workers", "log_format", "log_level", "help")
