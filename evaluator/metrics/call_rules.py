@@ -7,17 +7,18 @@ only requested may have been made: where it matters, the outcome is inconclusive
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.call_rules import AtMost, Before
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.call_text import call_text, listed, not_recorded, only_requested
-from spangrade.evaluator.metrics.causes import Repair, spans_of_repairs
+from spangrade.evaluator.metrics.causes import Cause, Repair, spans_of_repairs
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import CallPairings, call_repairs, met_calls, pairings_of
 from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.lookalike_letters import plain_form
 
 _Call = ToolInteraction | RequestedCall
@@ -158,11 +159,15 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
 
 
 class Found(NamedTuple):
-    """The calls that do not keep to rules, why there may be more of them, and what is wrong with them."""
+    """The calls that do not keep to rules, why there may be more of them, and what is wrong with them.
+
+    `due` are the places where another call was due, where it is one that is missing.
+    """
 
     calls: Sequence[ToolInteraction]
     unknown: str
     what: str
+    due: tuple[Cause, ...] | None = None
 
 
 def over_limit(session: Session, limits: Sequence[AtMost], without_failed: bool) -> Found:
@@ -181,6 +186,7 @@ def over_limit(session: Session, limits: Sequence[AtMost], without_failed: bool)
 def too_early(session: Session, rules: Sequence[Before], without_failed: bool) -> Found:
     """Return the calls without the earlier call that rules ask for."""
     early: dict[int, ToolInteraction] = {}
+    due: dict[tuple[str, ...], tuple[int, str]] = {}  # before which call what was due
     missing: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for rule in rules:
@@ -191,10 +197,27 @@ def too_early(session: Session, rules: Sequence[Before], without_failed: bool) -
             elif not preceded:
                 early[call.position] = call
                 missing[str(rule)] = None
+                place = next(at for at, one in enumerate(session.tool_interactions) if one is call)
+                key = (rule.first, *_needed(call, (*rule.same, *rule.from_result)))
+                due[key] = min(due.get(key, (place, rule.first)), (place, rule.first))
         for requested in _of(session.requested_calls, (rule.then,)):
             if not _is_preceded(requested, rule, session)[0]:
                 unknown[only_requested([requested])] = None
-    return Found(list(early.values()), "; ".join(unknown), f"expected {'; '.join(missing)}; too early")
+    ordered = sorted(due.values())
+    places = spans_of_repairs(
+        [Repair(number, None, at - 1 if at else None, at) for number, (at, _) in enumerate(ordered)],
+        [call.span_id for call in session.tool_interactions],
+        lambda one: ordered[one.expected or 0][1],
+    )
+    what = f"expected {'; '.join(missing)}; too early"
+    return Found(list(early.values()), "; ".join(unknown), what, places)
+
+
+def _needed(call: ToolInteraction, names: Sequence[str]) -> Iterator[str]:
+    """Yield what an earlier call has to share with a call: one earlier call serves all that need the same."""
+    arguments = call.input_arguments if isinstance(call.input_arguments, dict) else {}
+    for name in names:
+        yield f"{name}={canonical(arguments[name])}" if name in arguments else f"call {call.position}"
 
 
 def _not_in_place(compared: CallPairings, calls: Sequence[ToolInteraction]) -> Sequence[ToolInteraction]:
@@ -297,7 +320,11 @@ def _is_timed(call: ToolInteraction) -> bool:
 
 
 def outcome_of(
-    session: Session, calls: Sequence[ToolInteraction], unknown: str, what: str = "not expected"
+    session: Session,
+    calls: Sequence[ToolInteraction],
+    unknown: str,
+    what: str = "not expected",
+    due: tuple[Cause, ...] | None = None,
 ) -> Score | Inconclusive:
     """Return the number of calls, a lower bound if there may be more."""
     names = listed([call_text(call) for call in calls])
@@ -306,7 +333,7 @@ def outcome_of(
         return Inconclusive(f"{unknown}; {names}" if calls else unknown, float(len(calls)))
     every, counted = session.tool_interactions, set(map(id, calls))
     places = [place for place, call in enumerate(every) if id(call) in counted]
-    causes = spans_of_repairs(
+    causes = due or spans_of_repairs(
         [Repair(None, place) for place in places],
         [call.span_id for call in every],
         lambda one: every[one.actual or 0].tool_name,

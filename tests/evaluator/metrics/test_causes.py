@@ -175,6 +175,75 @@ def test_causes_in_state_are_the_variables_that_differ(wanted: dict[str, int], s
     assert [one.span for one in causes if isinstance(one, Cause)] == [spans.get(path) for path in paths]
 
 
+@pytest.mark.parametrize("same", [(), ("x",)])
+@given(actual=ITEMS)
+def test_the_causes_of_before_are_the_places_where_the_earlier_call_was_due(
+    same: tuple[str, ...], actual: list[Item]
+) -> None:
+    asked = question(before=[{"first": "a", "then": "b", **({"same": list(same)} if same else {})}])
+    causes = failed("calls_too_early", session([("hi", calls_of(actual))]), asked)
+    places = [int(one.before) for one in causes if isinstance(one, Cause) and one.before is not None]
+    assert [(one.path, one.span) for one in causes if isinstance(one, Cause)] == [("a", None)] * len(places)
+
+    def fails(chosen: Collection[int]) -> object:
+        items: list[Item] = []
+        for place, item in enumerate(actual):
+            items += [("a", item[1]), item] if place in chosen else [item]
+        return failed("calls_too_early", session([("hi", calls_of(items))]), asked)
+
+    assert not fails(places)
+    for left in places:
+        assert fails([one for one in places if one != left])
+
+
+@pytest.mark.parametrize(
+    ("metric", "limits"),
+    [
+        ("calls_over_limit", {"at_most": {"a": 1, "b": 0}}),
+        ("forbidden_calls", {"forbidden_tools": ["a", "b"]}),
+        ("unexpected_calls<=0", {"tools": [("a", {"x": 0})], "no_further_calls": True}),
+        ("further_calls", {"tools": [("a", {"x": 0})], "no_further_calls": ["a", "b"]}),
+        ("tool_precision>=1", {"tools": [("a", {"x": 0}), ("b", {"x": 1})]}),
+    ],
+)
+@given(actual=ITEMS)
+def test_the_causes_of_limits_are_the_calls_beyond_them(
+    metric: str, limits: dict[str, Any], actual: list[Item]
+) -> None:
+    asked = question(**limits)
+
+    def fails(left_out: Collection[str]) -> tuple[Evidence, ...]:
+        kept = [call for call in calls_of(actual) if call.span_id not in left_out]
+        return failed(metric, session([("hi", kept)]), asked) if kept or "precision" not in metric else ()
+
+    spans = [one.span for one in fails([]) if isinstance(one, Cause) and one.span is not None]
+    assert not fails(spans)
+    for left in spans:
+        assert fails([one for one in spans if one != left])
+
+
+@given(
+    texts=st.lists(st.sampled_from("abcd"), min_size=1, unique=True),
+    replies=st.lists(st.text("abcd ", max_size=3), min_size=1, max_size=3),
+)
+def test_the_causes_of_texts_are_those_that_are_lacking(texts: list[str], replies: list[str]) -> None:
+    asked = question(*["hi"] * len(replies), required_texts=texts)
+
+    def fails(added: Collection[str]) -> tuple[Evidence, ...]:
+        made = session([("hi", [])] * len(replies))
+        said = [*replies[:-1], " ".join([replies[-1], *added])]
+        turns = tuple(
+            turn._replace(final_response=reply) for turn, reply in zip(made.turns, said, strict=True)
+        )
+        return failed("required_texts", replace(made, turns=turns), asked)
+
+    lacking = [one.path.split('"')[1] for one in fails([]) if isinstance(one, Cause)]
+    assert lacking == [text for text in texts if not any(text in reply for reply in replies)]
+    assert not fails(lacking)
+    for left in lacking:
+        assert fails([one for one in lacking if one != left])
+
+
 def test_a_reply_that_lacks_a_text_is_named_by_the_model_call_that_gave_it() -> None:
     made = session([("hi", []), ("more", [])])
     calls = (llm(turn=1, span_id="one"), llm(turn=2, span_id="two"))
