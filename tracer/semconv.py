@@ -40,6 +40,9 @@ EVALUATION_NAME = "gen_ai.evaluation.name"
 EVALUATION_SCORE_VALUE = "gen_ai.evaluation.score.value"
 EVALUATION_SCORE_LABEL = "gen_ai.evaluation.score.label"
 EVALUATION_EXPLANATION = "gen_ai.evaluation.explanation"
+# https://github.com/open-telemetry/semantic-conventions-genai/pull/359, which is open
+EVALUATOR_NAME = "gen_ai.evaluation.evaluator.name"
+EVALUATOR_VERSION = "gen_ai.evaluation.evaluator.version"
 
 # gen_ai.operation.name
 INVOKE_AGENT = "invoke_agent"
@@ -51,6 +54,7 @@ CHAT = "chat"
 STATE = "spangrade.state"  # an event and its attribute: a JSON object of the variables that were set
 SESSION_ID = "spangrade.session.id"  # the id given to `session()`, on other libraries' spans
 QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
+RUN_ID = "spangrade.run_id"  # the run of grading that gave an evaluation
 APP_NAME = "spangrade.app_name"  # the app of Google ADK, of which the session's record has the name
 PROMPT = "spangrade.prompt"  # the version of the prompts, as `configure(prompt=…)` names it
 TAGS = "spangrade.tags"  # a session's tags, a list of texts

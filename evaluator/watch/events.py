@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from spangrade import __version__
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.metrics import Failure, Inconclusive, Outcome, Score
 from spangrade.evaluator.metrics.causes import span_ids
@@ -28,8 +29,8 @@ class SpanPlace(NamedTuple):
     span_id: str | None
 
 
-def events_of(session: Session, grade: Grade, names: Collection[str]) -> list[dict[str, Any]]:
-    """Return the events of the outcomes of some metrics, as JSON values.
+def events_of(session: Session, grade: Grade, names: Collection[str], run_id: str) -> list[dict[str, Any]]:
+    """Return the events of the outcomes of some metrics in a run, as JSON values.
 
     `trace_id` and `span_id` are those of the first span of a score's evidence, else those of the agent's run
     in the last turn.
@@ -45,6 +46,9 @@ def events_of(session: Session, grade: Grade, names: Collection[str]) -> list[di
         place = next((places[span_id] for span_id in evidence if span_id in places), default)
         common = {
             semconv.CONVERSATION_ID: session.session_id,
+            semconv.EVALUATOR_NAME: "spangrade",
+            semconv.EVALUATOR_VERSION: __version__,
+            semconv.RUN_ID: run_id,
             "spangrade.verdict": grade.verdict.value,
             **({} if grade.question_id is None else {semconv.QUESTION_ID: grade.question_id}),
         }

@@ -189,5 +189,5 @@ def _messages(
         if channels.webhook and grade.verdict is Verdict.FAILED:
             body = failed_session(session, grade, metrics, run_id, now_ns)
             yield name, WEBHOOK, session.session_id, body
-        if channels.otlp and (events := events_of(session, grade, metrics)):
+        if channels.otlp and (events := events_of(session, grade, metrics, run_id)):
             yield name, OTLP, session.session_id, {"time_ns": now_ns, "events": events}

@@ -12,6 +12,7 @@ from receiving import receiver
 from sinks import Sink, grpc_sink, http_sink
 from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
+from spangrade import __version__
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.tracer.errors import InputError
@@ -41,7 +42,14 @@ def test_outcomes_are_events_on_the_span_that_the_evidence_names(tmp_path: Path,
     watching.close()
     ((failed_trace, failed_span),) = rows(db, "SELECT trace_id, span_id FROM spans WHERE status = 'ERROR'")
     agents = dict(rows(db, "SELECT session_id, (trace_id, span_id) FROM trajectory WHERE kind = 'agent'"))
-    gate = {"event": "gen_ai.evaluation.result", "gen_ai.evaluation.name": "tool_success_rate"}
+    ((run_id,),) = rows(db, "SELECT run_id FROM runs")
+    gate = {
+        "event": "gen_ai.evaluation.result",
+        "gen_ai.evaluation.name": "tool_success_rate",
+        "gen_ai.evaluation.evaluator.name": "spangrade",
+        "gen_ai.evaluation.evaluator.version": __version__,
+        "spangrade.run_id": run_id,
+    }
     events = {
         one["gen_ai.conversation.id"]: one
         for one in sink.events()
