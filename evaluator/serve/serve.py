@@ -33,7 +33,6 @@ from spangrade.tracer.receiver.server import (
     QuietServer,
     ReceiverSettings,
     Receiving,
-    certificate_of,
     listen,
     receive,
     shown_host,
@@ -162,8 +161,7 @@ async def _serve(
         )
         pages = QuietServer(_config(options, receiver, watched, shown))
         pages.config.load()
-        if (certificate := certificate_of(options.receiver)) is not None:
-            pages.config.ssl = certificate.for_http()
+        pages.config.ssl = receiver.tls
         serving = asyncio.create_task(pages.serve([listener]))
         if watched.grades:
             thread.start()

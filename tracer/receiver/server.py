@@ -45,6 +45,7 @@ class Receiving(NamedTuple):
     health: Callable[[], dict[str, object]]
     readiness: Callable[[], dict[str, object]]
     counters: Counters
+    tls: ssl.SSLContext | None  # whose certificate is renewed on SIGHUP
 
 
 class Reread(NamedTuple):
@@ -198,6 +199,7 @@ async def receive(
             health,
             readiness,
             counters,
+            http.config.ssl,
         )
     )
     stopped = asyncio.create_task(stop.wait())

@@ -12,10 +12,13 @@ from spangrade.evaluator.derive.sync.update import records_left, stale, steps
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting
+from spangrade.tracer.store.turns import turns_at
 
 # How long the database is open at a time, and closed then: a process that waits for it tries every 0.05 s.
 WINDOW_S = 2.0
 PAUSE_S = 0.1
+# The same where the parts of a server take turns: pages wait for the end of a window.
+SHARED_WINDOW_S = 0.5
 
 OpenStore = Callable[[], AbstractContextManager[Store]]
 
@@ -44,8 +47,9 @@ def bring_up_to_date(
     observations = Observations() if observations is None else observations
     with few_collections():
         while True:
-            until_s = time.monotonic() + WINDOW_S
             with open_store() as store:
+                shared = turns_at(store.path) is not None
+                until_s = time.monotonic() + (SHARED_WINDOW_S if shared else WINDOW_S)
                 apply(store, configured)
                 configured = NOT_CONFIGURED
                 if spool:

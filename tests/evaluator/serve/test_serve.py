@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -16,11 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 from command_line import Spangrade
 from paths import SAMPLE
-from receiving import request
+from receiving import request, self_signed
 
 from spangrade.evaluator.serve.backup import DATABASE, rows_of_tables
 from spangrade.tracer.errors import StoreLockedError
@@ -216,3 +218,17 @@ def test_a_backup_is_taken_while_a_server_runs_and_restored_elsewhere(
     ):
         done = spangrade("serve", "restore", source, "--data", folder)
         assert (done.code, problem in done.err[0]) == (2, True)
+
+
+def test_all_ports_serve_tls_with_the_certificate_as_it_is_after_sighup(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    with server(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as one:
+        places = [("127.0.0.1", urlsplit(url).port) for url in (one.pages, one.http)]
+
+        def served() -> list[str]:
+            return [ssl.get_server_certificate(place) for place in places]
+
+        assert served() == [certificate.read_text()] * 2
+        self_signed(tmp_path)
+        one.process.send_signal(signal.SIGHUP)
+        until(lambda: served() == [certificate.read_text()] * 2, what="the new certificate")
