@@ -483,7 +483,8 @@ class Database:
         that of the settings; `run.judge` is what it was asked and cost. Raises InputError for a provider that
         is not installed, and for a model that its provider does not have.
 
-        What is not given is that of the settings. `name` is that of the run, and `tags` of a `GradeSpec` are
+        What is not given is that of the settings, and for the sessions of one run (`of_run`) alone what this
+        was graded by. `name` is that of the run, and `tags` of a `GradeSpec` are
         notes on it: `spangrade runs` and `compare` find it by them. The `reports` (`"junit,markdown"`, or a
         list; all without it) are written in the folder `out` (docs/reports.md).
 
@@ -493,15 +494,22 @@ class Database:
         from spangrade.evaluator.grading.grade_stored import grade_stored
         from spangrade.evaluator.statistics.repeats.repeats import note_repeats
 
-        spec = filled(GradeSpec.of(dataset, gates, select, judge, name), self._settings)
+        spec = GradeSpec.of(dataset, gates, select, judge, name)
         recordings = [Path(path) for path in several(spans)]
+        given = (spec.dataset, spec.gates.requested, recordings)
+        if spec.select.of_run is not None and not any(given):
+            from spangrade.evaluator.grading.regrade import grade_again
+
+            spec = replace(spec, gates=with_definitions(spec.gates, self._settings))
+            graded = partial(grade_again, spec)
+        else:
+            spec = filled(spec, self._settings)
+            graded = partial(grade_stored, spec, recordings=recordings)
         return self._reported(
             partial(
-                grade_stored,
-                spec,
-                self.stored,
-                self._callbacks,
-                recordings=recordings,
+                graded,
+                db=self.stored,
+                callbacks=self._callbacks,
                 after_save=note_repeats,
                 workers=self._workers,
             ),

@@ -25,7 +25,7 @@ _FIELDS = {
     "required_texts": "Which text should a reply have?",
     "forbidden_tools": "Which tool should not have been called?",
 }
-_Chosen = Annotated[Selection, Only("where", "since", "until", "agent", "model", "limit")]
+_Chosen = Annotated[Selection, Only("where", "since", "until", "agent", "model", "origin", "limit")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

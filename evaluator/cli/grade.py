@@ -70,6 +70,10 @@ def grade(
             run=select.of_run, dataset=graded.dataset, without=graded.without, all=every.all
         )
         regrade(gates, judge, again, at, by, printed)
+    if graded.without:
+        raise typer.BadParameter(
+            "it leaves out what a run measured: expected --dry-run, too", param_hint="--without"
+        )
     spec = GradeSpec.of(graded.dataset, gates, select, judge, **values_of(of_run))
     with at.opened(by.workers) as opened:
         run = opened.grade(spec, spans=graded.spans, out=graded.out, reports=graded.reports)

@@ -12,12 +12,14 @@ from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, Go
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import WAIT_S
 from spangrade.evaluator.derive.sync.workers import workers_in_order
+from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared, try_queries, with_questions
 from spangrade.evaluator.grading.regraded import Changed, Regraded
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import GradedBy
+from spangrade.evaluator.grading.save import AfterSave
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.slices import add_grades, workers_for
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
@@ -32,6 +34,7 @@ from spangrade.evaluator.metrics.registry import version_of
 from spangrade.evaluator.metrics.rules import PREFIX
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import FieldError
+from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 from spangrade.tracer.terminal import counted
 
@@ -58,10 +61,7 @@ def regrade(
     Raises InputError if there is no such run, for a metric or dataset that cannot be used, and for a metric
     of the run that is gone unless `without` names it: what it would say is unknown.
     """
-    with db.reading() as store:
-        stored = read_run(store, text)
-        questions_then = tuple(stored_questions(store, stored.run_id))
-        sessions = SessionReader(db, store, {one.session_id for one in stored.verdicts if one.session_id})
+    stored, questions_then, sessions = _read(db, text)
     prepared, notes = prepared_again(
         db, stored, questions_then, sessions.ids, dataset, gates, judge, callbacks, without
     )
@@ -76,6 +76,40 @@ def regrade(
     run.judge = JudgeUsage(asked.name, spent_since(spent_before, asked.spent))
     before = Counter(one.verdict for one in stored.verdicts if one.session_id is not None)
     return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions.ids)), tuple(notes))
+
+
+def grade_again(
+    spec: GradeSpec,
+    db: Stored,
+    callbacks: Callbacks = DEFAULT,
+    *,
+    output: RunOutput | None = None,
+    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    workers: int | None = 1,
+) -> Run:
+    """Grade the sessions of the run `spec.select.of_run` by what it was graded by, and save it as a new run.
+
+    Raises InputError as `regrade` does; what is not as it was is reported as a problem.
+    """
+    stored, questions_then, sessions = _read(db, spec.select.of_run or "")
+    prepared, notes = prepared_again(
+        db, stored, questions_then, sessions.ids, None, spec.gates, spec.judge, callbacks, ()
+    )
+    for note in (*notes, *_gone(stored, sessions.ids), *_other_versions(stored, prepared.plan)):
+        callbacks.on_problem(Problem(f"run {stored.label}", note, dropped=False))
+    then = prepared.spec
+    select = replace(spec.select, answers=then.select.answers)
+    spec = replace(spec, dataset=then.dataset, gates=then.gates, judge=then.judge, select=select)
+    return grade_prepared(replace(prepared, spec=spec), db, callbacks, output, after_save, workers)
+
+
+def _read(db: Stored, text: str) -> tuple[StoredRun, tuple[GoldenQuestion, ...], SessionReader]:
+    """Return a stored run, the questions that it had, and its sessions."""
+    with db.reading() as store:
+        stored = read_run(store, text)
+        questions = tuple(stored_questions(store, stored.run_id))
+        ids = {one.session_id for one in stored.verdicts if one.session_id}
+        return stored, questions, SessionReader(db, store, ids)
 
 
 def prepared_again(

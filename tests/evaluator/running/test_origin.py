@@ -2,96 +2,22 @@
 
 import json
 import re
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 from command_line import run as spangrade
-from gemini_standin import gemini_standin
+from origins import CONVERSATION, write_sessions_of_all_origins
 
 import spangrade as sg
-from spangrade.evaluator.conversation_runner import ConversationRunner
 from spangrade.evaluator.testing import stored_run
-from spangrade.evaluator.turn import AgentTurn, UserTurn
 from spangrade.evaluator.view.sessions_page import count_page, sessions_page
 from spangrade.evaluator.view.trends_page import trends_page
-from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
-
-AGENT = """
-    import spangrade
-
-    @spangrade.tool
-    def look_up(order):
-        return {"order": order}
-
-    def answer(text, history):
-        with spangrade.agent("shop"):
-            try:
-                look_up("A-1001")
-            except Exception:
-                return "Not now."
-            return "It is on its way."
-"""
-CONVERSATION = [UserTurn("Where is A-1001?"), AgentTurn("It is on its way.")]
-SCENARIO = {"starting_prompt": "Where is A-1001?", "plan": [], "facts": {}, "ends_when": {"max_turns": 1}}
-FAULT = {"tool": "look_up", "call": 9, "kind": "fails"}  # a call that the agent does not make
-
-
-def ask(name, question, *options):
-    Path("golden.json").write_text(
-        json.dumps(
-            {
-                "golden_questions": [
-                    {"id": name, "agents_evaluated": ["shop"], "reference_data": {}, **question}
-                ]
-            }
-        )
-    )
-    done = spangrade("run", "shop_agent.py:answer", "golden.json", "--name", name, *options)
-    assert done.code in (0, 4), done.err
-
-
-async def hold_a_test():
-    await ConversationRunner(lambda text: "It is on its way.", CONVERSATION, store="spangrade.duckdb").run()
 
 
 @pytest.fixture
 async def sessions_of_all_origins(tmp_path, monkeypatch):
-    """A database with a session of each origin, and an imported one that a tag marks."""
-    (tmp_path / "shop_agent.py").write_text(textwrap.dedent(AGENT))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setenv("SPANGRADE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("GEMINI_API_KEY", "key")
-    with gemini_standin() as standin:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", standin.url)
-        user = ("--user-model", "gemini/gemini-2.5-flash")
-        ask("plain", {"user_inputs": ["Where is A-1001?"]})
-        ask("talk", {"scenario": SCENARIO}, *user)
-        ask("talk", {"scenario": SCENARIO}, *user, "--replay", "talk")
-        ask("faulty", {"scenario": {**SCENARIO, "faults": [FAULT]}}, *user)
-    await hold_a_test()
-    with Store.open("spangrade.duckdb") as store:
-        for name, tags in (("customer", []), ("marked", ["nightly", "spangrade.origin=test"])):
-            store.add(span_of(name, tags))
-    return Path("spangrade.duckdb")
-
-
-def span_of(session, tags):
-    attributes = {"gen_ai.conversation.id": session, "gen_ai.operation.name": "invoke_agent"}
-    more = {"gen_ai.agent.name": "shop", "spangrade.tags": tags}
-    yield Span(
-        session.encode().hex().ljust(32, "0"),
-        session.encode().hex()[:16].ljust(16, "0"),
-        None,
-        "invoke_agent shop",
-        "INTERNAL",
-        1_000_000_000,
-        2_000_000_000,
-        attributes={**attributes, **more},
-    )
+    return await write_sessions_of_all_origins(tmp_path, monkeypatch)
 
 
 def origins():
@@ -192,8 +118,21 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
         assert len(db.grade(gates="cost<=1").sessions) == 7
         once = sg.WatchOptions(once=True)
         assert sum(db.watch(gates="cost<=1", options=once).verdicts.values()) == 1
-    done = spangrade("trend", "cost", "--origin", "staging")
-    assert done.code == 2
+    for command in (
+        ("sessions",),
+        ("trend", "cost"),
+        ("review", "--by", "ann"),
+        ("grade", "--metric", "cost<=1"),
+        ("watch", "--metric", "cost<=1", "--once"),
+        ("lint",),
+        ("explain", "plain"),
+        ("compare", "plain", "talk"),
+        ("rules", "mine"),
+        ("rules", "check"),
+        ("convert", "--output", "new.json"),
+    ):
+        done = spangrade(*command, "--origin", "staging")
+        assert (done.code, "'replay', 'any'" in "".join(done.err)) == (2, True), command
 
 
 async def test_all_are_listed_as_long_as_there_is_no_session_of_production(sessions_of_all_origins):

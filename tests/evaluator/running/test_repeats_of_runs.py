@@ -9,6 +9,7 @@ import textwrap
 import pytest
 from command_line import run as spangrade
 
+from spangrade import Selection
 from spangrade import open as open_database
 
 SHOP = """
@@ -75,9 +76,15 @@ def test_the_sessions_of_one_run_are_graded_again_and_stored(shop):
     assert spangrade(*run, "lazy").code == 1
     again = spangrade("grade", "golden.json", "--of-run", "main", "--run", "again")
     assert (again.code, again.out[0]) == (0, "3 sessions: 3 passed")
+    golden = json.loads((shop / "golden.json").read_text())
+    (shop / "golden.json").write_text(json.dumps({"golden_questions": golden["golden_questions"][:1]}))
+    as_before = spangrade("grade", "--of-run", "main", "--run", "as-before")
+    assert (as_before.code, as_before.out[0]) == (0, "3 sessions: 3 passed")
+    assert "golden.json has changed since the run" in as_before.err[-1]
     with open_database(shop / "spangrade.duckdb") as db:
         runs = {one["name"]: one["sessions"] for one in db.list_runs()}
-    assert runs == {"main": 3, "lazy": 3, "again": 3}
+        assert {str(one.verdict) for one in db.grade(select=Selection(of_run="lazy")).sessions} == {"failed"}
+    assert runs == {"main": 3, "lazy": 3, "again": 3, "as-before": 3}
     unknown = spangrade("grade", "golden.json", "--of-run", "mian")
     assert (unknown.code, unknown.err[-1]) == (
         2, 'spangrade: no run "mian" in spangrade.duckdb: `spangrade runs` lists them'
