@@ -29,7 +29,7 @@ def graded_in_every_way() -> None:
     db = package.open("spangrade.duckdb")
     db.import_files(SAMPLE / "spans.otlp.jsonl")
     golden = SAMPLE / "customer_service_golden.json"
-    db.grade(golden, name="golden", out="files/golden")
+    db.grade(golden, gates="tool_success_rate>=0.8", name="golden", out="files/golden")
     db.grade(golden, gates="tool_success_rate>=0.9", name="golden-again", out="files/again")
     db.grade(gates="token_usage<=0", name="strict", out="files/strict")
     db.watch(gates="tool_success_rate>=0.5", options=WatchOptions(once=True))
