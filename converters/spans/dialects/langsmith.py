@@ -22,7 +22,6 @@ _KIND = "langsmith.span.kind"
 _METADATA = "langsmith.metadata."
 _CONVERSATION_IDS = tuple(_METADATA + name for name in ("session_id", "thread_id", "conversation_id"))
 _INTEGRATION = _METADATA + "ls_integration"
-_USAGE = _METADATA + "usage_metadata"
 _TRACEBACK = "Traceback (most recent call last)"  # follows an exception's message
 
 
@@ -51,9 +50,6 @@ def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, 
     inputs, outputs = _io(attributes)
     if kind == "llm":
         own |= provider_values.exchange(inputs, outputs)
-        details = langchain_values.token_details(attributes.get(_USAGE))
-        own[semconv.CACHE_READ_TOKENS] = details["cached_input_tokens"]
-        own[semconv.REASONING_TOKENS] = details["reasoning_tokens"]
     elif kind == "tool":
         own[semconv.TOOL_NAME] = text(attributes.get(semconv.TOOL_NAME)) or span.name
         own[semconv.TOOL_CALL_ARGUMENTS] = run_io.arguments(inputs)

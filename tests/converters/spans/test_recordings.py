@@ -25,6 +25,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     if name in NAMES
 }
 # Facts that a dialect leaves unknown. LangSmith: projects disagree on whether its metadata tells them.
+UNREAD = {"langgraph_langsmith": ("usage.cached_input_tokens", "usage.reasoning_tokens")}
 TOOL_FACTS = ("tool_name", "input_arguments", "output", "ok", "call_id", "turn")
 USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
 
@@ -128,4 +129,4 @@ def wrong(facts: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_fact_of_a_recording_is_derived_and_none_is_guessed(name: str) -> None:
     found = [(path, value) for path, _, value in wrong(EXPECTED[name], derived(name))]
-    assert found == []
+    assert found == [(path, None) for path in UNREAD.get(name, ())]
