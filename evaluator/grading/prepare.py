@@ -245,6 +245,8 @@ def prepare(
     in the dataset are reported. Raises InputError for what cannot be used.
     """
     golden = NO_DATASET
+    if spec.dataset is None and spec.group_by is not None:
+        raise FieldError("group_by", "it is about golden questions: give a dataset")
     if spec.path is not None:
         file, beside = find_dataset(spec.path) if spec.path.is_dir() else (spec.path, [])
         spec = replace(spec, dataset=file)

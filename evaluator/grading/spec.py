@@ -318,7 +318,6 @@ class GradeSpec:
                 "select.questions": self.select.questions,
                 "select.answers": self.select.answers,
                 "gates.require_match": self.gates.require_match,
-                "group_by": self.group_by,
             }
             for name, value in about_questions.items():
                 if value:

@@ -76,7 +76,7 @@ class ServeOptions:
     def allowed_hosts(self) -> frozenset[str]:
         """The hosts by which the pages may be asked for, beside this machine's own."""
         public = None if self.public_url is None else urlsplit(self.public_url).hostname
-        own = self.receiver.host if self.receiver.host not in ("0.0.0.0", "::") else None  # noqa: S104
+        own = self.receiver.host if self.receiver.host not in ("0.0.0.0", "::") else None  # noqa: S104 (compared)
         return frozenset(one.lower() for one in (*self.hosts, public, own) if one)
 
     @property

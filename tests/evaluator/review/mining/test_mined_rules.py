@@ -132,12 +132,14 @@ def test_rules_of_a_real_model_are_held_back_by_their_own_figures(
     monkeypatch.syspath_prepend(str(converter.parent))
     monkeypatch.setattr(sys, "argv", ["tau_bench.py", str(SHARED / "data" / "tau_bench"), str(tmp_path)])
     runpy.run_path(str(converter), run_name="__main__")
-    spangrade("import", tmp_path / "spans.jsonl", "--db", "tau.duckdb")
+    spangrade("import", tmp_path / "sessions.jsonl", "--db", "tau.duckdb")
     spangrade("grade", tmp_path / "whole.json", "--db", "tau.duckdb")
     mined = spangrade("rules", "mine", "--db", "tau.duckdb", "--least", "15", "--format", "json")
     found = [(one["asks"], one["sessions"], one["break_it"]) for one in json.loads("\n".join(mined.out))]
     assert found == [
         ("at most 1 get_user_details", 42, 0),
+        ("at most 1 transfer_to_human_agents", 35, 0),
+        ("get_reservation_details never after transfer_to_human_agents", 30, 0),
         (
             "get_reservation_details before update_reservation_flights with the same reservation_id",
             18,
