@@ -24,7 +24,7 @@ from paths import SHARED
 
 import spangrade
 from spangrade.evaluator.audit.failure_to_golden import ENOUGH, Corrected, Corrections, correct
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.session import Session
 
 FLOOR = 0.9

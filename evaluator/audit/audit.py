@@ -12,8 +12,9 @@ from spangrade.evaluator.audit.mutant import Mutant, Mutator, mutants_of
 from spangrade.evaluator.audit.right import completed, is_right
 from spangrade.evaluator.grading.grade import start_metrics
 from spangrade.evaluator.grading.match_questions import NO_ANSWERS, QuestionIndex
-from spangrade.evaluator.grading.policy import MetricPlan, Verdict
+from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.run_metric import Started, resolve
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
 

@@ -19,7 +19,8 @@ from spangrade.evaluator.audit.audit import NOT_WRONG, Audited, Fate, fates, gat
 from spangrade.evaluator.audit.edits import numbered_calls, numbered_steps, without_calls
 from spangrade.evaluator.audit.mutant import Mutant, load_kinds, mutants_of
 from spangrade.evaluator.grading.match_questions import QuestionIndex
-from spangrade.evaluator.grading.policy import MetricPlan, Verdict
+from spangrade.evaluator.grading.policy import MetricPlan
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.causes import Cause, Evidence
 from spangrade.evaluator.metrics.matching import json_equal

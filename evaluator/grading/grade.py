@@ -11,12 +11,13 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
 from spangrade.evaluator.grading.match_questions import Candidates
-from spangrade.evaluator.grading.policy import CONVERSATION, Decision, MetricPlan, Verdict
+from spangrade.evaluator.grading.policy import CONVERSATION, Decision, MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.root_agent import renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.grading.seen import as_seen, masked
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome
 from spangrade.evaluator.session import Session
 

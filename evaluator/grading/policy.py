@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenQuestion, meant_reference
 from spangrade.evaluator.grading.planned_calls import RequestedCalls, with_planned_calls
 from spangrade.evaluator.grading.root_agent import RootAgentName
+from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.trajectory import doubt_of_end, open_end
 from spangrade.evaluator.session import Session, utc_text
-from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.terminal import counted
 
@@ -84,31 +84,11 @@ REPORTED = (
 )
 
 
-class Verdict(StrEnum):
-    """The verdict on one session. An `UNMATCHED` session answers no question and no gate judges it."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    INCONCLUSIVE = "inconclusive"
-    BROKEN = "broken"
-    UNMATCHED = "unmatched"
-
-
 class Decision(NamedTuple):
     """A verdict and the reason for it, empty if the session passed."""
 
     verdict: Verdict
     reason: str
-
-
-# The verdict of many results is the first of these that any of them has, and so is the verdict of a run.
-PRECEDENCE = (Verdict.BROKEN, Verdict.FAILED, Verdict.INCONCLUSIVE)
-
-EXIT_CODES = {
-    Verdict.BROKEN: ExitCode.BROKEN,
-    Verdict.FAILED: ExitCode.FAILED,
-    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,24 +372,6 @@ def unanswered(*, doubtful: bool) -> Decision:
     else:
         reason = "no session answers it; import one, or name it with --answers SESSION=ID"
     return Decision(Verdict.INCONCLUSIVE, reason)
-
-
-def exit_code(verdicts: Iterable[Verdict], *, require_match: bool = False) -> ExitCode:
-    """Return the exit code of a run with these verdicts: broken, then failed, then inconclusive.
-
-    With `require_match` an unmatched session is inconclusive.
-    """
-    present = set(verdicts)
-    if require_match and Verdict.UNMATCHED in present:
-        present.add(Verdict.INCONCLUSIVE)
-    return next((EXIT_CODES[verdict] for verdict in PRECEDENCE if verdict in present), ExitCode.PASSED)
-
-
-def decided_by(graded: ExitCode, compared: ExitCode) -> ExitCode:
-    """Return the exit code of a run whose failed sessions are for a comparison to judge."""
-    if graded in (ExitCode.PASSED, ExitCode.FAILED):
-        return compared
-    return compared if (graded, compared) == (ExitCode.INCONCLUSIVE, ExitCode.FAILED) else graded
 
 
 def broken_user(results: Iterable[tuple[Metric, Outcome]]) -> str | None:

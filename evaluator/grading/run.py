@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.grading.metadata import Groups
-from spangrade.evaluator.grading.policy import SIMULATION, Verdict, decided_by, exit_code
+from spangrade.evaluator.grading.policy import SIMULATION
 from spangrade.evaluator.grading.settled import Settled
+from spangrade.evaluator.grading.verdict import Verdict, decided_by, exit_code
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.causes import stored_json

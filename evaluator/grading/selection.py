@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import duckdb
 
-from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.derive.schema import SESSIONS
-from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.origin import origin_condition
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.spec import Selection
@@ -20,6 +19,9 @@ from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import select
 from spangrade.tracer.store.sql import error_line, statement, text_literal
+
+if TYPE_CHECKING:
+    from spangrade.converters.datasets.golden import GoldenDataset
 
 
 def select_sessions(
@@ -94,6 +96,8 @@ def sessions_of_questions(
     With `latest` only the one that started last is chosen of those that answer the same golden question, and
     as many of those that answer equal ones.
     """
+    from spangrade.evaluator.grading.match_questions import QuestionIndex  # without questions none is needed
+
     questions = QuestionIndex(dataset, answers)
     chosen: set[str] = set()
     by_questions: dict[frozenset[str], list[tuple[int, str]]] = {}

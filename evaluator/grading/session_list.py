@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.origin import listed_origin, origin_condition
-from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.stored_grades import FAILED
+from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import Evidence, leading_causes, path_of, place_json
 from spangrade.evaluator.metrics.stored_values import stored_evidence, stored_thresholds
 from spangrade.evaluator.results.views import with_views

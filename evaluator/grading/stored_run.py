@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Self, overload
 
-from spangrade.evaluator.grading.policy import CONVERSATION, REFERENCE_GATES, Verdict
+from spangrade.evaluator.grading.policy import CONVERSATION, REFERENCE_GATES
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.stored_values import (

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from spangrade.converters.datasets.formats import Dataset
 from spangrade.evaluator.derive.session_rows import load
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions, grade_unanswered
-from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.grading.prepare import Prepared, prepare, with_questions
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.save import insert_grades, insert_run
 from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.grading.verdict import Verdict, exit_code
 from spangrade.tracer.errors import ExitCode, InputError
 from spangrade.tracer.store import Store
 

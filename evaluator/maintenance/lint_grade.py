@@ -18,12 +18,12 @@ from spangrade.evaluator.grading.policy import (
     NOTHING_TO_COMPARE,
     REFERENCE_GATES,
     RESPONSE,
-    Verdict,
     unread_text,
 )
 from spangrade.evaluator.grading.prepare import Prepared, custom_keys
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.slices import SLICE, read_shared, shared_file, workers_for, workers_of_slices
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding, lint, matters

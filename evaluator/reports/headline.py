@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.reports.flips import lines_that_differ, sessions_of
 from spangrade.evaluator.reports.repeats import repeats_line
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell

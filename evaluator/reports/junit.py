@@ -16,8 +16,8 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from spangrade.converters.datasets.files import create
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import Cause, causes_text, leading_causes
 from spangrade.evaluator.reports.repeats import repeats_properties
 from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult

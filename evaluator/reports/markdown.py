@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.run import Run, SessionVerdict
+from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.reports.headline import as_markdown, head_of_run
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,

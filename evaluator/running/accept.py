@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.files import write_text
 from spangrade.converters.datasets.golden_edits import Edit
 from spangrade.converters.datasets.golden_file import golden_file
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.revision import base_branch, revision
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement

@@ -22,7 +22,6 @@ from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import revision, run_name
 from spangrade.evaluator.grading.run import Run
@@ -30,6 +29,7 @@ from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import AfterSave
 from spangrade.evaluator.grading.seen import seen_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.running.earlier import not_passed
 from spangrade.evaluator.running.find_agent import find_agent, identity_of, version_of

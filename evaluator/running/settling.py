@@ -15,11 +15,11 @@ from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.settled import Settled, Settlement
 from spangrade.evaluator.grading.stored_questions import expectation
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.metrics.registry import version_of

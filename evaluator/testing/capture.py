@@ -329,7 +329,10 @@ def _note_starts_of_threads() -> None:
 
     @functools.wraps(start)
     def noted(thread: threading.Thread) -> None:
-        thread.__dict__[_STARTED_NS] = getattr(threading.current_thread(), _STARTED_NS, time.time_ns())
+        trace_id = trace.get_current_span().get_span_context().trace_id
+        by = threading.current_thread().__dict__  # one of a pool may have been started in an earlier turn
+        in_turn = any(trace_id in capture.turns for capture in list(_processors.values()))
+        thread.__dict__[_STARTED_NS] = time.time_ns() if in_turn else by.get(_STARTED_NS, time.time_ns())
         start(thread)
 
     setattr(threading.Thread, "start", noted)  # noqa: B010 (mypy lets no method be assigned)

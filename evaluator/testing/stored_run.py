@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.sync.up_to_date import DatabaseFile, up_to_date
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.revision import revision, run_name
 from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import save
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.similarity_utils import is_pattern
 from spangrade.evaluator.statistics.repeats.repeats import note_repeats

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.trajectory import calls_of_steps
 from spangrade.evaluator.reports.comparison import (
     difference_text,

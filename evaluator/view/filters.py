@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.origin import OriginFilter
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.view.queries import page_query
 from spangrade.tracer.canonical_json import canonical

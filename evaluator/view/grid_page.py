@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.stored_values import only_run
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of

@@ -16,7 +16,7 @@ import orjson
 from markupsafe import Markup
 
 from spangrade.converters.datasets.files import create_text, writing
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.view.grid_page import ROWS, GridRow, grid_page
 from spangrade.evaluator.view.links import Links, element_id
 from spangrade.evaluator.view.rendering import render

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_list import list_runs
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.stored_values import only_run, stored_thresholds
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,

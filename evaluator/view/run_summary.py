@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.policy import PRECEDENCE, Verdict
 from spangrade.evaluator.grading.run_list import LATEST, find_run_id
+from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.view.queries import page_query
 from spangrade.evaluator.view.run_page import run_page
 from spangrade.tracer.store import Store

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.prepare import Prepared, metric_text
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import insert_grades, insert_run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.results.views import place_verdicts

@@ -18,8 +18,8 @@ from paths import SAMPLE
 import spangrade
 from spangrade import Database, InputError, Score, Session, StoreError
 from spangrade.evaluator.database import GoldenAddition, Imported
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import SessionVerdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.maintenance.delete import Deleted
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store import Store

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.statistics.comparison.changes import (
     ChangedQuestion,
     changed_questions,

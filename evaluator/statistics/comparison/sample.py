@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.statistics.agreement.statistics import Confusion
 

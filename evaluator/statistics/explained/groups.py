@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.stored_grades import grades_of
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import cause_text
 from spangrade.evaluator.statistics.clusters import (
     FAILING,

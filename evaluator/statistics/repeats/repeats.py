@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
 from spangrade.evaluator.statistics.repeats.flaky import Flaky, Try, flaky

@@ -23,8 +23,8 @@ from paths import HISTORY, ROOT, SAMPLE, SHARED
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.converters.datasets.golden import GoldenDataset, golden_of
 from spangrade.evaluator.grading.metadata import parse_where
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.columns import column, file_session
 from spangrade.evaluator.metrics.judged import shipped_definitions

@@ -11,7 +11,7 @@ from made_once import new_store
 
 import spangrade
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.session import RecordedScore
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.semconv import SCOPE_OF_WATCH

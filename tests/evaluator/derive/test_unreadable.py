@@ -14,7 +14,7 @@ from recordings import sessions
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.session import UnreadableSpan
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store

@@ -13,8 +13,9 @@ from grading import grade
 from rich.console import Console
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
-from spangrade.evaluator.grading.policy import Verdict, dropped_references, exit_code
+from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.run import Grade, Run
+from spangrade.evaluator.grading.verdict import Verdict, exit_code
 from spangrade.evaluator.metrics import (
     Failure,
     Inconclusive,

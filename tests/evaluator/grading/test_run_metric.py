@@ -12,8 +12,8 @@ from grading import grade
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import MAX_PENDING
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge import JudgeBudgetExceeded, JudgeError, JudgeUnavailable
 from spangrade.evaluator.metrics import (
     Failure,

@@ -14,8 +14,8 @@ from builders import question, session, tool
 from grading import grade
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Score, parse_metric
 from spangrade.tracer.errors import InputError
 

@@ -14,8 +14,8 @@ from gemini_standin import GeminiStandIn, gemini_standin
 from grading import grade
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.policy import Verdict, exit_code
 from spangrade.evaluator.grading.run_metric import run_metric
+from spangrade.evaluator.grading.verdict import Verdict, exit_code
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Score, parse_metric
 from spangrade.evaluator.metrics.causes import Cause

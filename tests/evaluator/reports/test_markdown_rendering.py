@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from spangrade.evaluator.grading.metadata import Groups
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Grade, Run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.reports.comparison import comparison_markdown
 from spangrade.evaluator.reports.headline import as_markdown, head_of_comparison

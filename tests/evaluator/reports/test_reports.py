@@ -16,8 +16,8 @@ from made_once import copy_of_sample
 from paths import SAMPLE
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Grade, Run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Failure as Broken
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Score
 from spangrade.evaluator.reports.facts import SessionFacts

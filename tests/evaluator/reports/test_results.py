@@ -14,8 +14,8 @@ from builders import llm, question, session, tool, turn
 from paths import CAPTURED
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.policy import Verdict
 from spangrade.evaluator.grading.run import Grade, Run
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Score
 from spangrade.evaluator.reports.facts import SessionFacts, deterministic_metrics
 from spangrade.evaluator.reports.files import write_reports

@@ -150,7 +150,7 @@ def test_what_cannot_settle_a_run_is_named_before_the_agent_runs(shop, options, 
 def test_an_order_in_which_conversations_end_does_not_count():
     """Broken answers that come first do not settle a run: questions count in the order of the tasks."""
     from spangrade.converters.datasets.golden import GoldenQuestion
-    from spangrade.evaluator.grading.policy import Verdict
+    from spangrade.evaluator.grading.verdict import Verdict
     from spangrade.evaluator.running.hold import Held, Task
     from spangrade.evaluator.running.settling import Baseline, Settling
 

@@ -14,7 +14,7 @@ from builders import session, tool
 from grading import grade
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.policy import Verdict
+from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.files import requested
 from spangrade.evaluator.review.mining.questions import mine
 from spangrade.evaluator.session import Session
