@@ -5,7 +5,7 @@ twice: as if no such call matched, and as if every one did. If the values differ
 turn that was driven shows no calls at all (`Session.calls_unknown`), nothing is compared.
 
 Of the reference and its `reference_tool_alternatives`, the list of calls counts that the session meets best,
-among those that name the most of its calls.
+among those that name the most of its calls; of equals the one with the fewest causes.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ _USAGE = _Rule(_usage_accuracy)
 
 
 def _score(session: Session, question: GoldenQuestion, matcher: ArgumentMatcher, rule: _Rule) -> Outcome:
-    """Return the outcome for the list of calls that the session meets best."""
+    """Return the outcome for the list of calls that the session meets best, with the fewest causes."""
     if session.calls_unknown:
         return Inconclusive(session.calls_unknown)
     compared = pairings_of(session, question)
@@ -189,7 +189,8 @@ def _score(session: Session, question: GoldenQuestion, matcher: ArgumentMatcher,
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, Inconclusive)), None)
     if unknown is not None:
         return unknown
-    return max((one for one in outcomes if isinstance(one, Score)), key=lambda score: score.value)
+    scores = (one for one in outcomes if isinstance(one, Score))
+    return max(scores, key=lambda score: (score.value, -len(score.evidence)))
 
 
 def _score_of(

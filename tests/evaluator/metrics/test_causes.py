@@ -11,11 +11,11 @@ from builders import SECOND_NS, llm, question, session, step, tool
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Score, parse_metric
 from spangrade.evaluator.metrics.causes import Cause, Evidence, Repair, cause_text, leading_causes, repairs
-from spangrade.evaluator.metrics.pairing import Context, call_repairs, is_match, pairing_of
+from spangrade.evaluator.metrics.pairing import Context, call_repairs, is_match, pairing_of, pairings_of
 from spangrade.evaluator.session import Session, ToolInteraction
 
 Item = tuple[str, int]  # a tool and its argument
@@ -66,6 +66,21 @@ def calls_of(items: Sequence[Item]) -> list[ToolInteraction]:
     ]
 
 
+def accepting(lists: Sequence[Sequence[Item]]) -> GoldenQuestion:
+    """Return a question that accepts any of some lists of calls."""
+    first, *others = [
+        [{"tool_name": name, "input_arguments": {"x": x}} for name, x in items] for items in lists
+    ]
+    return question(
+        reference_tool_interactions=first, **({"reference_tool_alternatives": others} if others else {})
+    )
+
+
+def items_of(calls: Sequence[ReferenceToolInteraction]) -> list[Item]:
+    """Return expected calls as items."""
+    return [(call.tool_name, (call.input_arguments or {})["x"]) for call in calls]
+
+
 def repaired(
     expected: Sequence[Item],
     actual: Sequence[Item],
@@ -75,7 +90,7 @@ def repaired(
     in_order: bool,
 ) -> list[Item]:
     """Return a list of items after some of its repairs: an item is due after the last expected before it."""
-    touched = {one.actual for one in found}
+    touched = {one.actual: None if one.moved else one.expected for one in found}
     changed = {one.actual for one in chosen}
     due = [e for e in range(len(expected)) if e not in {one.expected for one in found}]
     made: list[tuple[int | None, Item]] = []  # with the index of the expected item that each one is
@@ -83,8 +98,8 @@ def repaired(
         if a in changed:
             continue
         possible = due[:1] if in_order else due
-        met = next((e for e in possible if expected[e] == item), None) if a not in touched else None
-        if met is not None:
+        met = touched[a] if a in touched else next((e for e in possible if expected[e] == item), None)
+        if met in due:
             due.remove(met)
         made.append((met, item))
     for one in sorted((one for one in chosen if one.expected is not None), key=lambda one: one.expected or 0):
@@ -123,6 +138,36 @@ def test_causes_of_gates_over_calls_are_minimal(
         def fails(chosen: Sequence[Repair]) -> object:
             items = repaired(expected, actual, found, chosen, in_order=rule.in_order)
             return failed(metric, session([("hi", calls_of(items))]), asked)
+
+        assert_minimal(found, fails, causes)
+
+
+@pytest.mark.parametrize("metric", CALLS)
+@given(lists=st.lists(ITEMS.filter(bool), min_size=2, max_size=3), actual=ITEMS)
+def test_causes_are_minimal_among_the_lists_of_calls_that_a_session_meets_best(
+    metric: str, lists: list[list[Item]], actual: list[Item]
+) -> None:
+    asked = accepting(lists)
+    made = calls_of(actual)
+    of = session([("hi", made)])
+    causes = failed(metric, of, asked)
+    if causes:
+        outcomes = {
+            tuple(items): run_metric(parse_metric(metric), of, accepting([items]))
+            for items in map(items_of, pairings_of(of, asked).lists)
+        }
+        scores = {items: one for items, one in outcomes.items() if isinstance(one, Score)}
+        met = max(one.value for one in scores.values())
+        best_met = [items for items, one in scores.items() if one.value == met]
+        best = next(items for items in best_met if scores[items].evidence == causes)
+        wanted, context = accepting([best]).accepted_calls[0], Context("subset", {}, made)
+        rule = CALLS[metric]
+        pairing = pairing_of(wanted, made, lambda one, call: is_match(one, call, context) is True)
+        found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
+
+        def fails(chosen: Sequence[Repair]) -> object:
+            again = session([("hi", calls_of(repaired(best, actual, found, chosen, in_order=rule.in_order)))])
+            return all(failed(metric, again, accepting([items])) for items in best_met)
 
         assert_minimal(found, fails, causes)
 
