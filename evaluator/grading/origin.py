@@ -52,3 +52,10 @@ def counts_by_origin(store: Store) -> dict[str, int]:
     """Return how many sessions there are of each origin that has any, in the order of `OriginFilter`."""
     found = dict(store.query("SELECT origin, count(*) FROM derived.sessions GROUP BY origin"))
     return {origin: found[origin] for origin in map(str, OriginFilter) if origin in found}
+
+
+def left_out_origins(store: Store, origin: OriginFilter) -> dict[str, int]:
+    """Return how many sessions there are of each origin that a filter leaves out."""
+    if origin is OriginFilter.ANY:
+        return {}
+    return {one: number for one, number in counts_by_origin(store).items() if one != origin}

@@ -35,6 +35,7 @@ from spangrade.evaluator.view.sessions_page import (
     sessions_page,
     suggestions,
 )
+from spangrade.evaluator.view.tools_page import tools_page
 from spangrade.evaluator.view.trends_page import trends_page
 from spangrade.tracer.errors import InputError, StoreError, StoreLockedError
 from spangrade.tracer.loopback import host_of, is_loopback
@@ -108,6 +109,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/compare", pages.compare, methods=["GET"]),
             Route("/compare/sessions", pages.compare_sessions, methods=["GET"]),
             Route("/trends", pages.trends, methods=["GET"]),
+            Route("/tools", pages.tools, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[Middleware(_Protected, hosts=site.hosts)],
@@ -308,6 +310,11 @@ class _Pages:
         with self._database.reading() as store:
             values = trends_page(store, request.query_params)
         return self._page("trends.html", values)
+
+    def tools(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = tools_page(store, request.query_params, self._database.only)
+        return self._page("tools.html", values)
 
     def http_error(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
         if not isinstance(error, HTTPException):  # it is registered for no other

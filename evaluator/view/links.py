@@ -154,6 +154,10 @@ class ServerLinks:
         """Return the address of the page of sessions over time."""
         return f"{base_path()}/trends"
 
+    def tools(self) -> str:
+        """Return the address of the page of tools and models."""
+        return f"{base_path()}/tools"
+
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""
         return f"{base_path()}/compare{'?' + urlencode(chosen) if chosen else ''}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin, origin_filter
+from spangrade.evaluator.grading.origin import OriginFilter, left_out_origins, origin_filter
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
 from spangrade.evaluator.view.charts import MeansChart, busiest, lines, means
@@ -63,9 +63,7 @@ def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "series": series,
         "origin": origin,
         "choices_of_origin": tuple(map(str, OriginFilter)),
-        "left_out_origins": {}
-        if origin is OriginFilter.ANY
-        else {one: number for one, number in counts_by_origin(store).items() if one != origin},
+        "left_out_origins": left_out_origins(store, origin),
     }
     if "metric" in given:
         return {

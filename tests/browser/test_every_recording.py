@@ -52,6 +52,7 @@ def test_pages_of_all_recordings(page: Page, served: Served) -> None:
         "/compare?a=before&b=after",
         "/trends",
         "/trends?metric=tool_success_rate&by=model",
+        "/tools?origin=any&by=version",
     )
     found = {path: overlapped for path in paths if (overlapped := overlapping(page, served.url + path))}
     assert found == {}

@@ -150,7 +150,7 @@ def visit(page: Page, address: str) -> None:
 
 
 def test_the_lists_show_markup_as_text(page: Page, served: Served) -> None:
-    for path in ("/runs", "/trends", "/"):
+    for path in ("/runs", "/trends", "/tools?by=agent", "/"):
         visit(page, served.url + path)
     for name in ("tool", "agent", "model", "version"):
         page.locator("[data-query]").fill(f"{name}:")

@@ -31,7 +31,7 @@ from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.tracer.store import Store
 
 AGENTS, COUNT = 4, 40  # spans in a request
-PATHS = ("/", "/runs", "/runs?watch=1", "/trends")
+PATHS = ("/", "/runs", "/runs?watch=1", "/trends", "/tools")
 ATTRIBUTES = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1"}
 
 

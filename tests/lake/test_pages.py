@@ -99,6 +99,7 @@ def session_of(both: Both, question: str) -> tuple[str, str]:
         "/run/{run}/summary",
         "/compare?first={run}&second={run}",
         "/trends",
+        "/tools?by=agent",
     ],
 )
 def test_a_page_of_a_lake_is_that_of_a_file(path: str, both: Both, served: tuple[Served, Served]) -> None:

@@ -41,7 +41,7 @@ def served(sample: Path) -> Iterator[Served]:
         yield one
 
 
-@pytest.mark.parametrize("path", ["/", "/session/conversation-1", "/runs", "/trends"])
+@pytest.mark.parametrize("path", ["/", "/session/conversation-1", "/runs", "/trends", "/tools"])
 def test_a_page_is_served_with_a_policy_that_runs_no_inline_script(served: Served, path: str) -> None:
     answer = served.get(path)
     assert answer.status == 200

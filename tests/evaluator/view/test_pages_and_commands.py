@@ -16,6 +16,7 @@ from paths import FIXTURES
 from serving import Served, serving
 
 import spangrade as package
+from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.view.links import url_part
 from spangrade.evaluator.view.rendering import brief, change, count, seconds, unit, usd
 
@@ -169,6 +170,54 @@ def test_the_grid_and_the_comparison_have_the_flips_of_the_command(
     assert flips["broken"]
     page = words(parsed(served.get("/compare?a=before&b=after").text))
     assert f"Broken: {len(flips['broken'])}" in page
+
+
+TOOLS = """
+SELECT tool_name, count(*) AS calls, count(CASE ok WHEN false THEN 1 END) AS failed,
+    count(CASE WHEN ok IS NULL THEN 1 END) AS unknown,
+    list_sort(list(latency_s) FILTER (latency_s IS NOT NULL)) AS seconds
+FROM tool_interactions
+WHERE NOT handoff AND coalesce(approval, '') NOT IN ('asked', 'rejected')
+GROUP BY tool_name
+"""
+MODELS = """
+SELECT coalesce(model, 'not recorded') AS name, count(*) AS calls,
+    count(CASE WHEN unanswered OR EXISTS (
+        FROM errors AS e WHERE (e.session_id, e.trace_id, e.span_id) = (c.session_id, c.trace_id, c.span_id)
+    ) THEN 1 END) AS failed,
+    sum(input_tokens) AS input, sum(output_tokens) AS output, sum(cost_usd) AS cost,
+    count(CASE WHEN input_tokens + output_tokens IS NULL AND NOT unanswered THEN 1 END) AS uncounted,
+    count(CASE WHEN cost_usd IS NULL AND NOT unanswered THEN 1 END) AS unknown,
+    list_sort(list(latency_s) FILTER (latency_s IS NOT NULL)) AS seconds
+FROM llm_calls AS c
+GROUP BY model
+"""
+
+
+def percentiles(values: list[float] | None) -> list[str]:
+    return ["–", "–"] if not values else [seconds(nearest_rank(values, share)) for share in (0.5, 0.95)]
+
+
+def test_tools_and_models_have_the_numbers_of_plain_queries(served: Served, db: Path) -> None:
+    root = parsed(served.get("/tools?origin=any").text)
+    shown = [cells(row) for row in elements(root) if name(row) == "tr"]
+    start = next(number for number, row in enumerate(shown) if row[0] == "Model")
+    tools, models = shown[1:start], shown[start + 1 :]
+    counts = ("calls", "failed", "unknown")
+    assert sorted(tools) == sorted(
+        [one["tool_name"], *(count(one[key]) for key in counts), *percentiles(one["seconds"])]
+        for one in rows(db, TOOLS)
+    )
+    counts = ("calls", "failed", "input", "output", "uncounted")
+    assert sorted(models) == sorted(
+        [
+            *(one["name"], *(count(one[key]) for key in counts)),
+            *(usd(one["cost"]), count(one["unknown"]), *percentiles(one["seconds"])),
+        ]
+        for one in rows(db, MODELS)
+    )
+    assert len(tools) > 10
+    assert len(models) > 5
 
 
 def test_a_session_has_the_scores_of_the_run_that_are_stored(served: Served, db: Path) -> None:
