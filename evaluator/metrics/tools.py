@@ -295,14 +295,18 @@ def _causes(session: Session, pairing: Pairing, context: Context, rule: _Rule) -
 
 
 def _other_handoff(
-    due: Repair, cause: Cause, actual: Sequence[ToolInteraction], others: Sequence[ToolInteraction]
+    due: Repair, cause: Cause, actual: Sequence[ToolInteraction], others: list[ToolInteraction]
 ) -> Cause:
-    """Return the hand-off to another agent that was made where one is due, else the place itself."""
+    """Return the hand-off to another agent that was made where one is due, else the place itself.
+
+    It is taken from the `others`: each stands for one that is due.
+    """
     start_ns = 0 if due.after is None else actual[due.after].start_ns
     end_ns = None if due.before is None else actual[due.before].start_ns
     for call in others:
         is_there = start_ns <= call.start_ns and (end_ns is None or call.start_ns <= end_ns)
         if is_there and call.span_id is not None and is_handoff(cause.path):
+            others.remove(call)
             return Cause(call.span_id, call.tool_name)
     return cause
 

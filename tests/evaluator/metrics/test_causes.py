@@ -15,7 +15,15 @@ from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolIn
 from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Score, parse_metric
 from spangrade.evaluator.metrics.causes import Cause, Evidence, Repair, cause_text, leading_causes, repairs
-from spangrade.evaluator.metrics.pairing import Context, call_repairs, is_match, pairing_of, pairings_of
+from spangrade.evaluator.metrics.pairing import (
+    Context,
+    call_repairs,
+    compared_calls,
+    in_order_of,
+    is_match,
+    pairing_of,
+    pairings_of,
+)
 from spangrade.evaluator.session import Session, ToolInteraction
 
 Item = tuple[str, int]  # a tool and its argument
@@ -170,6 +178,75 @@ def test_causes_are_minimal_among_the_lists_of_calls_that_a_session_meets_best(
             return all(failed(metric, again, accepting([items])) for items in best_met)
 
         assert_minimal(found, fails, causes)
+
+
+@pytest.mark.parametrize("metric", CALLS)
+@given(
+    expected=st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 1), st.booleans()), min_size=1, max_size=5
+    ),
+    actual=ITEMS,
+)
+def test_causes_among_unordered_calls_are_minimal(
+    metric: str, expected: list[tuple[str, int, bool]], actual: list[Item]
+) -> None:
+    asked = question(
+        reference_tool_interactions=[
+            {"tool_name": name, "input_arguments": {"x": x}, "unordered": unordered}
+            for name, x, unordered in expected
+        ]
+    )
+    made = calls_of(actual)
+    causes = failed(metric, session([("hi", made)]), asked)
+    if causes:
+        rule, context = CALLS[metric], Context("subset", {}, made)
+        wanted = asked.accepted_calls[0]
+        pairing = pairing_of(wanted, made, lambda one, call: is_match(one, call, context) is True)
+        found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
+        ordered = items_of(in_order_of(pairing))
+
+        def fails(chosen: Sequence[Repair]) -> object:
+            items = repaired(ordered, actual, found, chosen, in_order=rule.in_order)
+            return failed(metric, session([("hi", calls_of(items))]), asked)
+
+        assert_minimal(found, fails, causes)
+
+
+HANDOFFS = st.lists(
+    st.tuples(st.sampled_from(["find", "transfer_to_a", "transfer_to_b", "transfer_to_c"]), st.just(0)),
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("metric", CALLS)
+@given(expected=HANDOFFS.filter(bool), actual=HANDOFFS)
+def test_causes_among_handoffs_are_minimal_and_each_names_a_place_of_its_own(
+    metric: str, expected: list[Item], actual: list[Item]
+) -> None:
+    asked = accepting([expected])
+
+    def made(items: Sequence[Item]) -> Session:
+        calls = (call._replace(handoff=call.tool_name != "find") for call in calls_of(items))
+        return session([("hi", list(calls))])
+
+    of = made(actual)
+    causes = failed(metric, of, asked)
+    if causes:
+        compared = compared_calls(of, asked)
+        rule, context = CALLS[metric], Context("subset", {}, compared)
+        wanted = asked.accepted_calls[0]
+        pairing = pairing_of(wanted, compared, lambda one, call: is_match(one, call, context) is True)
+        found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
+
+        def fails(chosen: Sequence[Repair]) -> object:
+            items = [actual[call.position] for call in compared]
+            return failed(
+                metric, made(repaired(expected, items, found, chosen, in_order=rule.in_order)), asked
+            )
+
+        assert_minimal(found, fails, causes)
+        spans = [one.span for one in causes if isinstance(one, Cause) and one.span is not None]
+        assert len(set(spans)) == len(spans)
 
 
 @pytest.mark.parametrize("metric", STEPS)
