@@ -43,6 +43,7 @@ EVALUATION_EXPLANATION = "gen_ai.evaluation.explanation"
 # https://github.com/open-telemetry/semantic-conventions-genai/pull/359, which is open
 EVALUATOR_NAME = "gen_ai.evaluation.evaluator.name"
 EVALUATOR_VERSION = "gen_ai.evaluation.evaluator.version"
+EVALUATOR_TYPE = "gen_ai.evaluation.evaluator.type"
 
 # gen_ai.operation.name
 INVOKE_AGENT = "invoke_agent"
@@ -54,6 +55,7 @@ CHAT = "chat"
 STATE = "spangrade.state"  # an event and its attribute: a JSON object of the variables that were set
 SESSION_ID = "spangrade.session.id"  # the id given to `session()`, on other libraries' spans
 QUESTION_ID = "spangrade.question_id"  # the golden question that a session answers
+JUDGE = "spangrade.judge"  # the model that was asked for an evaluation, as provider/model
 RUN_ID = "spangrade.run_id"  # the run of grading that gave an evaluation
 APP_NAME = "spangrade.app_name"  # the app of Google ADK, of which the session's record has the name
 PROMPT = "spangrade.prompt"  # the version of the prompts, as `configure(prompt=…)` names it
@@ -75,5 +77,6 @@ FAULT = "spangrade.fault"  # on a tool's call: what a drill made it do
 SCOPE_OF_USER = "spangrade.user"  # the instrumentation scope of a simulated user's own spans
 SCOPE_OF_MESSAGES = "spangrade.messages"  # the instrumentation scope of spans made of messages alone
 SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade watch` sends
+SCOPE_OF_GRADE = "spangrade.grade"  # the same of `spangrade grade` and `run`
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

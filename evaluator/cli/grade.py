@@ -11,9 +11,11 @@ import typer
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
 from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Every, Graders, Printed, StoredIn
-from spangrade.evaluator.cli.output import show_run
+from spangrade.evaluator.cli.output import sent_scores, show_run, show_sent
 from spangrade.evaluator.cli.regrade import RegradeOptions, regrade
 from spangrade.evaluator.reports.kinds import Report
+from spangrade.evaluator.watch.options import ScoresTo
+from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import argument, option, values_of
 
 # What is said of a run, beside what is graded and by what.
@@ -57,12 +59,16 @@ def grade(
     at: StoredIn,
     by: Graders,
     every: Every,
+    scores_to: ScoresTo,
     printed: Printed,
 ) -> None:
     """Grade stored sessions against a golden dataset or, without one, by gates alone.
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
+    if scores_to.otlp is not None and (graded.dry_run or at.lake is not None):
+        what = "--dry-run, which stores nothing" if graded.dry_run else "--lake: it needs a database file"
+        raise InputError(f"--otlp: expected it without {what}")
     if graded.dry_run:
         if select.of_run is None or replace(select, of_run=None) != Selection() or graded.spans:
             raise typer.BadParameter("it grades a run again: expected --of-run RUN, and no other sessions")
@@ -77,10 +83,13 @@ def grade(
     spec = GradeSpec.of(graded.dataset, gates, select, judge, **values_of(of_run))
     with at.opened(by.workers) as opened:
         run = opened.grade(spec, spans=graded.spans, out=graded.out, reports=graded.reports)
+        sent = sent_scores(opened, run, scores_to)
     if printed.as_table:
         show_run(opened, run, every=bool(every))
+        show_sent(sent)
     else:
         from spangrade.evaluator.reports.json import run_json
 
-        printed.write(run_json(run), "grades")
+        more = {} if sent is None else {"otlp": sent.to_json()}
+        printed.write({**run_json(run), **more}, "grades")
     raise typer.Exit(run.exit_code)

@@ -12,7 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import printable, printable_json, warn
+from spangrade.tracer.terminal import print_line, printable, printable_json, warn
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from spangrade import Database, ExitCode, Run
     from spangrade.evaluator.running.earlier import FlippedSince
     from spangrade.evaluator.statistics.comparison.gate import Compared
+    from spangrade.evaluator.watch.options import ScoresTo
+    from spangrade.evaluator.watch.send_scores import SentScores
     from spangrade.tracer.span import Problem
 
 MAX_LISTED = 20  # problems; the others are counted
@@ -87,6 +89,27 @@ def show_run(
         out.print(tables)
     if every and compared is not None:
         _print_all(out, opened, compared)
+
+
+def sent_scores(opened: Database, run: Run, to: ScoresTo) -> SentScores | None:
+    """Send the scores of a run where the command says, and return what was sent; None if it says nowhere.
+
+    The run is stored whatever the receiver answers: one that does not accept them is a warning.
+    """
+    if to.otlp is None:
+        return None
+    sent = opened.send_scores(run, to.otlp, dry_run=to.otlp_dry_run)
+    if sent.error:
+        warn(str(sent))
+    return sent
+
+
+def show_sent(sent: SentScores | None) -> None:
+    """Print what was sent of a run, and the events of a dry run, a line each."""
+    if sent is not None and not sent.error:
+        for event in sent.events:
+            print_lines(dumps(event))
+        print_line(str(sent))
 
 
 def show_comparison(opened: Database, compared: Compared, code: ExitCode, *, every: bool) -> None:

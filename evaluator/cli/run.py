@@ -13,8 +13,9 @@ import typer
 from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
 from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Every, Graders, InFile, Printed
-from spangrade.evaluator.cli.output import print_lines, show_run
+from spangrade.evaluator.cli.output import print_lines, sent_scores, show_run, show_sent
 from spangrade.evaluator.cli.settings import loaded_settings
+from spangrade.evaluator.watch.options import ScoresTo
 from spangrade.tracer.fields import argument, option
 from spangrade.tracer.terminal import print_line, warn
 
@@ -115,6 +116,7 @@ def run(
     at: InFile,
     by: Graders,
     every: Every,
+    scores_to: ScoresTo,
     printed: Printed,
 ) -> None:
     """Run an agent over golden questions, each in a session of its own, and grade the sessions.
@@ -144,6 +146,7 @@ def run(
         if settles:
             options = replace(options, baseline=compare)
         graded = opened.run(agent, spec, options=options, out=this.out)
+        sent = sent_scores(opened, graded, scores_to)
         compared = None
         if compare is not None and not settles:
             compared = opened.compare(compare, graded.run_id, fail_if=fail_if)
@@ -163,9 +166,12 @@ def run(
         if flips is not None:
             broken, fixed = list(flips.broken), list(flips.fixed)
             more = {"flips": {"run_id": flips.earlier.run_id, "broken": broken, "fixed": fixed}}
+        if sent is not None:
+            more["otlp"] = sent.to_json()
         printed.write({**run_json(graded), **more}, "grades")
     else:
         show_run(opened, graded, compared, flips, code=code, every=bool(every), again=asked.again)
+        show_sent(sent)
     if this.accept:
         code = _accept(opened, graded, code)
     raise typer.Exit(code)

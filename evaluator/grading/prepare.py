@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # few grades redact
     from spangrade.tracer.redaction import Redaction
 
 _IN_MEMORY = "questions in memory"
+MAY_ASK_JUDGE = (*REPLIES, SCENARIO, GOAL, ASSERTIONS)  # the references whose gate may ask the judge
 NO_DATASET = Dataset(NO_QUESTIONS, None, [])
 NO_METRICS: Mapping[str, Metric] = MappingProxyType({})
 
@@ -110,7 +111,7 @@ class Prepared:
         gates = {gate.needs for gate in self.plan.gates}
         return any(
             question.reference(reference) is not None
-            for reference in (*REPLIES, SCENARIO, GOAL, ASSERTIONS)
+            for reference in MAY_ASK_JUDGE
             if reference in gates
             for question in self.golden.questions.golden_questions
         )

@@ -185,6 +185,11 @@ class JudgeUsage(NamedTuple):
     model: str
     spent: Spent
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether it answered, or was to answer, a question of the run."""
+        return bool(self.spent.calls or self.spent.cache_hits)
+
 
 class Run:
     """A grading run: its verdicts and scores, in memory.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Self, overload
 
@@ -135,6 +135,14 @@ def load_run(store: Store, run_id: str) -> Run:
     )
     if judge[0] is not None:
         run.judge = JudgeUsage(judge[0], Spent(*judge[1:]))
+    for grade in grades_of_run(store, run_id):
+        run.add(grade)
+    return run
+
+
+def grades_of_run(store: Store, run_id: str) -> Iterator[Grade]:
+    """Yield the stored grades of a run."""
+    run_row = {"run_id": run_id}
     outcomes: dict[tuple[str | None, str | None], dict[str, Outcome]] = {}
     for session_id, question_id, *row in store.query(
         "SELECT session_id, question_id, metric, outcome, value, passed, coalesce(reason, ''), evidence "
@@ -148,12 +156,9 @@ def load_run(store: Store, run_id: str) -> Run:
         run_row,
     ):
         of_session = outcomes.get((session_id, question_id), {})
-        run.add(
-            Grade(
-                session_id, question_id, stored_word(Verdict, verdict, "verdicts.verdict"), reason, of_session
-            )
+        yield Grade(
+            session_id, question_id, stored_word(Verdict, verdict, "verdicts.verdict"), reason, of_session
         )
-    return run
 
 
 class StoredRuns(Sequence[Run]):

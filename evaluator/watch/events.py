@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from spangrade import __version__
+from spangrade.evaluator.grading.prepare import MAY_ASK_JUDGE
 from spangrade.evaluator.grading.run import Grade
-from spangrade.evaluator.metrics import Failure, Inconclusive, Outcome, Score
+from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.metrics.causes import span_ids
+from spangrade.evaluator.metrics.registry import installed_versions, load_metrics
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv
 
@@ -29,9 +32,30 @@ class SpanPlace(NamedTuple):
     span_id: str | None
 
 
-def events_of(session: Session, grade: Grade, names: Collection[str], run_id: str) -> list[dict[str, Any]]:
+def evaluator_of(metric: Metric, judge: str | None) -> dict[str, str]:
+    """Return what is known of who evaluates by a metric: its type and, if it asks it, the judge of the run.
+
+    Nothing is known of a metric that is not ours, nor of one that asks the judge about some sessions only.
+    """
+    name = metric.name.partition(":")[0]
+    installed = load_metrics().get(name)
+    is_ours = installed_versions().get(name, "").startswith("spangrade ")
+    if installed is None or not is_ours or installed.version != metric.version:
+        return {}
+    if inspect.iscoroutinefunction(metric.function):
+        asked = {} if judge is None else {semconv.JUDGE: judge}
+        return {semconv.EVALUATOR_TYPE: "llm_judge", **asked}
+    if metric.needs in MAY_ASK_JUDGE and judge is not None:
+        return {}
+    return {semconv.EVALUATOR_TYPE: "deterministic"}
+
+
+def events_of(
+    session: Session, grade: Grade, evaluators: Mapping[str, Mapping[str, str]], run_id: str
+) -> list[dict[str, Any]]:
     """Return the events of the outcomes of some metrics in a run, as JSON values.
 
+    `evaluators` has what is known of who evaluates by each of the metrics; see `evaluator_of`.
     `trace_id` and `span_id` are those of the first span of a score's evidence, else those of the agent's run
     in the last turn.
     """
@@ -39,7 +63,7 @@ def events_of(session: Session, grade: Grade, names: Collection[str], run_id: st
     default = _run_of_last_turn(session)
     events = []
     for name, outcome in grade.outcomes.items():
-        attributes = _attributes(name, outcome) if name in names else None
+        attributes = _attributes(name, outcome) if name in evaluators else None
         if attributes is None:
             continue
         evidence = span_ids(outcome.evidence) if isinstance(outcome, Score) else ()
@@ -48,6 +72,7 @@ def events_of(session: Session, grade: Grade, names: Collection[str], run_id: st
             semconv.CONVERSATION_ID: session.session_id,
             semconv.EVALUATOR_NAME: "spangrade",
             semconv.EVALUATOR_VERSION: __version__,
+            **evaluators[name],
             semconv.RUN_ID: run_id,
             "spangrade.verdict": grade.verdict.value,
             **({} if grade.question_id is None else {semconv.QUESTION_ID: grade.question_id}),

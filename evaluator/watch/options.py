@@ -8,6 +8,40 @@ from spangrade.tracer.fields import FieldError, option
 from spangrade.tracer.quantities import seconds_of
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoresTo:
+    """Where the scores of a run are sent, as OpenTelemetry evaluation events."""
+
+    otlp: str | None = option(
+        None, "Send the scores as evaluation events over OTLP, each once.", metavar="URL", rare=True
+    )
+    otlp_dry_run: bool = option(False, "With --otlp: print what would be sent.", rare=True)
+
+    def __post_init__(self) -> None:
+        if self.otlp is not None:
+            endpoint_of(self.otlp)
+        elif self.otlp_dry_run:
+            raise FieldError("otlp_dry_run", "expected --otlp, too")
+
+
+def endpoint_of(url: str) -> str:
+    """Return the base of an OTLP receiver's URL, without `/v1/logs`. Raises FieldError for another URL."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+    except ValueError:
+        fits = False
+    if not fits or "@" in parts.netloc or parts.query or parts.fragment:
+        raise FieldError(
+            "otlp",
+            "expected http://HOST:PORT or https://…; keys are given in $OTEL_EXPORTER_OTLP_HEADERS",
+        )
+    path = parts.path.rstrip("/").removesuffix("/v1/logs")
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
     """When sessions are graded, and where verdicts are sent.

@@ -20,7 +20,7 @@ from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.results.views import place_verdicts
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, add
-from spangrade.evaluator.watch.events import events_of
+from spangrade.evaluator.watch.events import evaluator_of, events_of
 from spangrade.evaluator.watch.progress import Waiting, contents
 from spangrade.evaluator.watch.tables import sql
 from spangrade.evaluator.watch.totals import add_to_totals
@@ -97,7 +97,9 @@ def record(
             _place(store, run)
             _insert_progress(store, prepared, run_id, new, now_ns)
             sent = [one for one in new if since_ns is None or (one.session.end_ns or now_ns) >= since_ns]
-            add(store, _messages(sent, prepared, metrics, channels, run_id, now_ns), now_ns)
+            model = judge.model if judge is not None and judge.was_asked else None
+            evaluators = {name: evaluator_of(metric, model) for name, metric in metrics.items()}
+            add(store, _messages(sent, prepared, metrics, evaluators, channels, run_id, now_ns), now_ns)
             add_to_totals(store, [(one.session, one.grade) for one in sent], metrics, now_ns)
     return run
 
@@ -180,6 +182,7 @@ def _messages(
     graded: Sequence[WatchedGrade],
     prepared: Prepared,
     metrics: Mapping[str, Metric],
+    evaluators: Mapping[str, Mapping[str, str]],
     channels: Channels,
     run_id: str,
     now_ns: int,
@@ -189,5 +192,5 @@ def _messages(
         if channels.webhook and grade.verdict is Verdict.FAILED:
             body = failed_session(session, grade, metrics, run_id, now_ns)
             yield name, WEBHOOK, session.session_id, body
-        if channels.otlp and (events := events_of(session, grade, metrics, run_id)):
+        if channels.otlp and (events := events_of(session, grade, evaluators, run_id)):
             yield name, OTLP, session.session_id, {"time_ns": now_ns, "events": events}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
@@ -42,11 +44,46 @@ COLUMNS = {
 }
 
 
+SENT_SCORES = {
+    "sent_scores": {
+        "endpoint": "VARCHAR",
+        "session_id": "VARCHAR",
+        "question_id": "VARCHAR",
+        "metric": "VARCHAR",
+        "content": "VARCHAR",
+        "run_id": "VARCHAR",
+        "time_ns": "BIGINT",
+        "sent_ns": "BIGINT",
+    }
+}
+
+
 def create_tables(store: Store) -> None:
     """Create the tables that are missing. Raises StoreError if others have their names."""
+    _create(store, "tables", COLUMNS)
+
+
+def create_sent_scores(store: Store) -> None:
+    """Create the table of what `grade` and `run` sent, if it is missing. Raises StoreError as above."""
+    _create(store, "sent_scores", SENT_SCORES)
+
+
+def check_sent_scores(store: Store) -> bool:
+    """Return whether there is the table of what `grade` and `run` sent. Raises StoreError for another."""
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'sent_scores'"):
+        return False
+    _check(store, SENT_SCORES)
+    return True
+
+
+def _create(store: Store, name: str, columns: Mapping[str, Mapping[str, str]]) -> None:
     with store.transaction():
-        store.query(sql("tables"))
-    if problem := table_problem(store.connection, "main", COLUMNS):
+        store.query(sql(name))
+    _check(store, columns)
+
+
+def _check(store: Store, columns: Mapping[str, Mapping[str, str]]) -> None:
+    if problem := table_problem(store.connection, "main", columns):
         raise StoreError(f"{store.path}: {problem}")
 
 

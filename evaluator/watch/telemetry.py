@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,12 +14,47 @@ from spangrade.tracer import semconv
 from spangrade.tracer.errors import InputError
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk._logs import ReadableLogRecord
     from opentelemetry.sdk._logs.export import LogRecordExporter
     from opentelemetry.sdk.metrics.export import Metric, MetricExporter
     from opentelemetry.sdk.resources import Resource
 
+REFUSED = "the OTLP endpoint refused the events"
 _TIMEOUT_MS = 10_000.0
+
+
+class Events:
+    """Sends events over OTLP, to `endpoint` or, without one, as the variables say."""
+
+    def __init__(self, endpoint: str | None = None, scope: str = semconv.SCOPE_OF_WATCH) -> None:
+        self._logs = _log_exporter(endpoint)
+        self._resource = _resource()
+        self._scope = _scope(scope)
+
+    def send(self, events: Iterable[tuple[Mapping[str, Any], int]]) -> bool:
+        """Send events, each with its time, in one request; return whether they were accepted."""
+        from opentelemetry._logs import LogRecord
+        from opentelemetry.sdk._logs import ReadableLogRecord
+        from opentelemetry.sdk._logs.export import LogRecordExportResult
+
+        records = [
+            ReadableLogRecord(
+                LogRecord(
+                    timestamp=time_ns,
+                    observed_timestamp=time_ns,
+                    context=_context(event["trace_id"], event["span_id"]),
+                    event_name=semconv.EVALUATION_RESULT,
+                    attributes=event["attributes"],
+                ),
+                self._resource,
+                self._scope,
+            )
+            for event, time_ns in events
+        ]
+        return self._logs.export(records) is LogRecordExportResult.SUCCESS
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._logs.shutdown()  # type: ignore[no-untyped-call]
 
 
 class Telemetry:
@@ -30,19 +65,16 @@ class Telemetry:
     """
 
     def __init__(self) -> None:
-        self._logs = _log_exporter()
+        self._events = Events()
         self._metrics = _metric_exporter()
         self._resource = _resource()
 
     def send_events(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
         """Send the events of deliveries in one request; either all are accepted or none."""
-        from opentelemetry.sdk._logs.export import LogRecordExportResult
-
-        records = [record for delivery in deliveries for record in self._records(orjson.loads(delivery.body))]
-        accepted = self._logs.export(records) is LogRecordExportResult.SUCCESS
-        return [
-            Attempt(one, "" if accepted else "the OTLP endpoint refused the events") for one in deliveries
-        ]
+        bodies = [orjson.loads(delivery.body) for delivery in deliveries]
+        events = [(event, body["time_ns"]) for body in bodies for event in body["events"]]
+        accepted = self._events.send(events)
+        return [Attempt(one, "" if accepted else REFUSED) for one in deliveries]
 
     def send_metrics(self, totals: Mapping[Key, Total], now_ns: int) -> bool:
         """Send totals; return whether they were accepted. What was refused is in the next ones too."""
@@ -53,7 +85,7 @@ class Telemetry:
             ScopeMetrics,
         )
 
-        scope = ScopeMetrics(_scope(), metrics_of(totals, now_ns), "")
+        scope = ScopeMetrics(_scope(semconv.SCOPE_OF_WATCH), metrics_of(totals, now_ns), "")
         exported = self._metrics.export(
             MetricsData([ResourceMetrics(self._resource, [scope], "")]), timeout_millis=_TIMEOUT_MS
         )
@@ -61,28 +93,8 @@ class Telemetry:
 
     def close(self) -> None:
         """Close the connections."""
-        self._logs.shutdown()  # type: ignore[no-untyped-call]
+        self._events.close()
         self._metrics.shutdown()
-
-    def _records(self, body: Mapping[str, Any]) -> list[ReadableLogRecord]:
-        from opentelemetry._logs import LogRecord
-        from opentelemetry.sdk._logs import ReadableLogRecord
-
-        time_ns = body["time_ns"]
-        return [
-            ReadableLogRecord(
-                LogRecord(
-                    timestamp=time_ns,
-                    observed_timestamp=time_ns,
-                    context=_context(event["trace_id"], event["span_id"]),
-                    event_name=semconv.EVALUATION_RESULT,
-                    attributes=event["attributes"],
-                ),
-                self._resource,
-                _scope(),
-            )
-            for event in body["events"]
-        ]
 
 
 def metrics_of(totals: Mapping[Key, Total], now_ns: int) -> list[Metric]:
@@ -127,14 +139,14 @@ def metrics_of(totals: Mapping[Key, Total], now_ns: int) -> list[Metric]:
     return metrics
 
 
-def _log_exporter() -> LogRecordExporter:
+def _log_exporter(endpoint: str | None) -> LogRecordExporter:
     if _protocol("LOGS") == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as OverGRPC
 
-        return OverGRPC()
+        return OverGRPC(endpoint)
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as OverHTTP
 
-    return OverHTTP()
+    return OverHTTP(endpoint if endpoint is None else f"{endpoint}/v1/logs")
 
 
 def _metric_exporter() -> MetricExporter:
@@ -162,12 +174,12 @@ def _resource() -> Resource:
     return Resource({"service.name": "spangrade"}).merge(OTELResourceDetector().detect())
 
 
-def _scope() -> Any:
+def _scope(name: str) -> Any:
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
     from spangrade import __version__
 
-    return InstrumentationScope(semconv.SCOPE_OF_WATCH, __version__)
+    return InstrumentationScope(name, __version__)
 
 
 def _context(trace_id: str, span_id: str | None) -> Any:

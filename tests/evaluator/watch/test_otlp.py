@@ -48,6 +48,7 @@ def test_outcomes_are_events_on_the_span_that_the_evidence_names(tmp_path: Path,
         "gen_ai.evaluation.name": "tool_success_rate",
         "gen_ai.evaluation.evaluator.name": "spangrade",
         "gen_ai.evaluation.evaluator.version": __version__,
+        "gen_ai.evaluation.evaluator.type": "deterministic",
         "spangrade.run_id": run_id,
     }
     events = {
