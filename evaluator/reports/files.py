@@ -21,10 +21,10 @@ from spangrade.evaluator.grading.stored_questions import expectations
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.reports.csv import write_csv
 from spangrade.evaluator.reports.facts import SessionFacts, facts_line
-from spangrade.evaluator.reports.json import grade_line, write_results, written
+from spangrade.evaluator.reports.json import grade_line, places_text, write_results, written
 from spangrade.evaluator.reports.junit import write_junit
 from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report
-from spangrade.evaluator.reports.markdown import markdown
+from spangrade.evaluator.reports.markdown import markdown, sessions_shown
 from spangrade.evaluator.reports.summary import (
     Graded,
     MeansByKey,
@@ -149,11 +149,25 @@ def write_reports(
         if Report.JUNIT in wanted:
             _write_junit(run, folder, at)
         if Report.MARKDOWN in wanted:
-            create_text(folder / "summary.md", markdown(run))
+            create_text(folder / "summary.md", markdown(run, _places(run, file)))
         if Report.CSV in wanted:
             write_csv(run, _with_columns(file, dataset, facts), folder / "evaluation_results.csv")
         if Report.SUMMARY in wanted:
             _write_summary(run, file, dataset, facts, at, metrics)
+
+
+def _places(run: Run, file: Path) -> dict[str, str]:
+    """Return where the gates of the sessions that did not pass failed, by the sessions' ids."""
+    shown = {one.session_id for one in sessions_shown(run)} - {None}
+    if not shown:
+        return {}
+    with file.open("rb") as lines:
+        graded = [
+            orjson.loads(line)
+            for one, line in zip(run.sessions, lines, strict=False)
+            if one.session_id in shown
+        ]
+    return {line["session_id"]: places_text(line) for line in graded}
 
 
 def _write_summary(

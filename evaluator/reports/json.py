@@ -11,7 +11,7 @@ from typing import Any
 from spangrade.converters.datasets.files import create, create_text, writing
 from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
-from spangrade.evaluator.metrics.causes import path_of, place_json
+from spangrade.evaluator.metrics.causes import Cause, causes_text, leading_causes, path_of, place_json
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.metrics.stored_values import stored_tags
 from spangrade.evaluator.session import utc_text
@@ -48,6 +48,20 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 def grade_line(grade: Grade) -> bytes:
     """Return a grade as a line of sessions.jsonl."""
     return f"{dumps(grade_json(grade))}\n".encode()
+
+
+def places_text(session: Mapping[str, Any]) -> str:
+    """Return the first causes of the gates that a line of sessions.jsonl has as failed, empty without any."""
+    failed = (
+        (name, (_cause(*one) for one in zip(outcome["evidence"], outcome["paths"], strict=True)))
+        for name, outcome in session["metrics"].items()
+        if outcome.get("passed") is False and outcome.get("paths")
+    )
+    return causes_text(leading_causes(failed))
+
+
+def _cause(place: str | Mapping[str, str | None], path: str) -> Cause:
+    return Cause(place, path) if isinstance(place, str) else Cause(None, path, **place)
 
 
 def written(grades: Iterable[Grade], folder: Path) -> Iterator[Grade]:

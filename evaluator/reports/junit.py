@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 from spangrade.converters.datasets.files import create
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.metrics.causes import Cause, causes_text, leading_causes
+from spangrade.evaluator.reports.json import places_text
 from spangrade.evaluator.reports.repeats import repeats_properties
 from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult
 from spangrade.tracer.terminal import printable
@@ -133,25 +133,11 @@ def _session_case(run: Run, session: Mapping[str, Any], name: str) -> str:
     result = _result(run, session["verdict"])
     if result is not None:
         difference = _difference(run, session)
-        where = _where(session)
+        where = places_text(session)
         message = f"{where}: {session['reason']}" if where else session["reason"]
         text = f"{where}\n{difference}" if where else difference
         content += _result_element(result, session["verdict"], message, text)
     return _element("testcase", case, content)
-
-
-def _where(session: Mapping[str, Any]) -> str:
-    """Return the first causes of the gates that failed, empty without any."""
-    failed = (
-        (name, (_cause(*one) for one in zip(outcome["evidence"], outcome["paths"], strict=True)))
-        for name, outcome in session["metrics"].items()
-        if outcome.get("passed") is False and outcome.get("paths")
-    )
-    return causes_text(leading_causes(failed))
-
-
-def _cause(place: str | Mapping[str, str | None], path: str) -> Cause:
-    return Cause(place, path) if isinstance(place, str) else Cause(None, path, **place)
 
 
 def _difference(run: Run, session: Mapping[str, Any]) -> str:

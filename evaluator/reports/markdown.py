@@ -5,8 +5,9 @@ All recorded text is in code spans, in which nothing is markup, a link or a ment
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 
 from spangrade.evaluator.grading.run import Run, SessionVerdict
 from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
@@ -42,12 +43,20 @@ _GRAVEST_FIRST = (*PRECEDENCE, *(v for v in Verdict if v not in PRECEDENCE and v
 _COLUMNS = ("mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures")
 
 
-def markdown(run: Run) -> str:
-    """Return a run's totals, the sessions that did not pass, and the metrics, in bounded length."""
-    return "\n".join(_lines(run))
+def markdown(run: Run, places: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a run's totals, the sessions that did not pass, and the metrics, in bounded length.
+
+    `places` say by the ids of the `sessions_shown` where their gates failed.
+    """
+    return "\n".join(_lines(run, places))
 
 
-def _lines(run: Run) -> Iterator[str]:
+def sessions_shown(run: Run) -> Iterator[SessionVerdict]:
+    """Yield the sessions and questions that did not pass, the gravest first, as far as they are shown."""
+    return islice(_not_passed(run), MAX_SESSIONS)
+
+
+def _lines(run: Run, places: Mapping[str, str]) -> Iterator[str]:
     name = f" {code(run.name)}" if run.name else ""
     yield f"## spangrade{name}: {_OUTCOMES[run.exit_code]}"
     yield ""
@@ -59,7 +68,7 @@ def _lines(run: Run) -> Iterator[str]:
     not_passed = sum(session.verdict is not Verdict.PASSED for session in run.sessions)
     if not_passed:
         yield from ("", "### Not passed", "")
-        yield from map(_session_line, islice(_not_passed(run), MAX_SESSIONS))
+        yield from (_session_line(one, places.get(one.session_id or "", "")) for one in sessions_shown(run))
         if not_passed > MAX_SESSIONS:
             yield f"- and {not_passed - MAX_SESSIONS} more"
     if run.group_by is not None:
@@ -78,10 +87,11 @@ def _not_passed(run: Run) -> Iterator[SessionVerdict]:
         yield from (session for session in run.sessions if session.verdict is verdict)
 
 
-def _session_line(session: SessionVerdict) -> str:
+def _session_line(session: SessionVerdict, where: str) -> str:
     name = "no session" if session.session_id is None else code(session.session_id)
     question = "" if session.question_id is None else f", question {code(session.question_id)}"
-    return f"- **{session.verdict}** {name}{question}: {code(session.reason, MAX_REASON)}"
+    why = f"{where}: {session.reason}" if where else session.reason
+    return f"- **{session.verdict}** {name}{question}: {code(why, MAX_REASON)}"
 
 
 def _metrics_table(run: Run) -> Iterator[str]:

@@ -20,6 +20,7 @@ from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Failure as Broken
 from spangrade.evaluator.metrics import Inconclusive, NotApplicable, Score
+from spangrade.evaluator.metrics.causes import Cause
 from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import run_json, written
@@ -267,6 +268,29 @@ def test_the_markdown_fits_a_comment_however_large_the_run(tmp_path: Path, text:
     run = reported(tmp_path, grades, Run("r1", long))
     assert len(markdown(run)) < 65_536
     assert "- and 550 more" in markdown(run).splitlines()
+
+
+def test_the_markdown_and_junit_name_the_place_where_gates_failed(tmp_path: Path) -> None:
+    late = Score(0.0, False, "missing: pay", (Cause(None, "pay", "0af7", "1b2c"),))
+    other = Score(0.5, False, "sku: expected 1, found 2", (Cause("77aa", "look_up(sku)"), "77aa"))
+    grades = [
+        Grade("s1", "q1", Verdict.PASSED, "", {"tool_recall": Score(1.0, True, evidence=("ffff",))}),
+        Grade("s2", "q1", Verdict.FAILED, "missing: pay", {"tool_recall": late}),
+        Grade(None, "q4", Verdict.INCONCLUSIVE, "no session answers it", {}),
+        Grade("s3", "q2", Verdict.FAILED, "state: city", {"state": other}),
+        Grade("s4", "q3", Verdict.FAILED, "polite: rude", {"polite": Score(0.0, False, "rude")}),
+    ]
+    reported(tmp_path, grades)
+    lines = (tmp_path / "summary.md").read_text().splitlines()
+    assert [line for line in lines if line.startswith("- **")] == [
+        "- **failed** `s2`, question `q1`: `pay due after span 0af7, before span 1b2c: missing: pay`",
+        "- **failed** `s3`, question `q2`: `look_up(sku) at span 77aa: state: city`",
+        "- **failed** `s4`, question `q3`: `polite: rude`",
+        "- **inconclusive** no session, question `q4`: `no session answers it`",
+    ]
+    junit = (tmp_path / "junit.xml").read_text()
+    assert "failed: pay due after span 0af7, before span 1b2c: missing: pay" in junit
+    assert "failed: look_up(sku) at span 77aa: state: city" in junit
 
 
 def test_the_json_of_a_run_names_every_session_and_the_run(tmp_path: Path) -> None:
