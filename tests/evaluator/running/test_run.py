@@ -471,6 +471,8 @@ def test_a_run_names_the_package_that_records_the_spans_of_the_agents_framework(
     golden(tmp_path, [{"id": "q1", "user_inputs": ["Any soil?"]}])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for framework in FRAMEWORKS:  # which other tests have loaded
+        monkeypatch.delitem(sys.modules, framework.module, raising=False)
     done = spangrade("run", "agent_of_it.py:answer", "golden.json")
     for name in (package, f"{package}.agent", "agent_of_it"):
         sys.modules.pop(name, None)
