@@ -115,7 +115,7 @@ def graded(path: Path) -> None:
 def fill(folder: Path) -> Path:
     """Put what the commands need into a folder; return it."""
     copy_of(made_once("graded", graded), folder / "s.duckdb")
-    (folder / "served").mkdir()
+    (folder / "served").mkdir(exist_ok=True)
     copy_of(made_once("graded", graded), folder / "served" / "spangrade.duckdb")
     run("serve", "keys", "create", "ben", "--role", "read", "--data", folder)
     shutil.copy(SAMPLE / "customer_service_golden.json", folder / "golden.json")
