@@ -6,7 +6,7 @@ A person says of each failure what the session without the defect did: the call 
 that should not have been called, how often one may be, which of two is first. Prints, by defect, of how many
 the question fails on the session, passes on the corrected copy, passes on the session without the defect
 (`as planned`), and catches at least 80% of the mutants of the failure; fails if one of the shares is below
-90%. A conversation that the user ends early is no failure of the agent: such sessions are left out.
+90%. A conversation that the user ends early is not a failure of the agent: such sessions are left out.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed, ViewedDatabase
@@ -49,8 +50,18 @@ def serving(shown: Path | Viewed, reviewer: Reviewer | None = None) -> Iterator[
     """Serve the pages of a database file, or of what else has pages, to a person who may label."""
     database = ViewedDatabase(shown) if isinstance(shown, Path) else shown
     database.prepare(lambda _: None)
+    try:
+        with serving_app(create_app(database, reviewer)) as served:
+            yield served
+    finally:
+        database.stop()
+
+
+@contextmanager
+def serving_app(app: ASGIApp, **options: Any) -> Iterator[Served]:
+    """Serve an application in a thread, with further options of uvicorn."""
     listener = listen(0)
-    server = uvicorn.Server(uvicorn.Config(create_app(database, reviewer), log_config=None, ws="none"))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -59,4 +70,3 @@ def serving(shown: Path | Viewed, reviewer: Reviewer | None = None) -> Iterator[
         server.should_exit = True
         thread.join()
         listener.close()
-        database.stop()

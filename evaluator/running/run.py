@@ -44,7 +44,7 @@ from spangrade.evaluator.running.recorded import (
     newest_mark,
     sessions_of,
 )
-from spangrade.evaluator.running.settling import Settling, baseline_of, in_random_order
+from spangrade.evaluator.running.settling import Settling, baseline_of, in_random_order, no_baseline
 from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
@@ -140,9 +140,7 @@ def _settling(
     """Return what settles a run against an earlier one; report how many questions cannot do so."""
     asked = judge if prepared.asks_judge else None
     if not stored.exists():
-        raise FieldError(
-            "options.stop_when_settled", "no earlier run of these questions: expected a baseline"
-        )
+        raise no_baseline()
     with stored.reading() as store:
         against = baseline_of(store, options.baseline, prepared, options.times, asked)
     settling = Settling(against, tasks, prepared, asked, stored.callbacks.configured.dialects or ())

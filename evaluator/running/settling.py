@@ -41,6 +41,11 @@ class Baseline(NamedTuple):
     passed: Mapping[str, float]
 
 
+def no_baseline() -> FieldError:
+    """Return the error of a run that has nothing to be settled against."""
+    return FieldError("options.stop_when_settled", "no earlier run of these questions: expected a baseline")
+
+
 def baseline_of(
     store: Store, name: str | None, prepared: Prepared, times: int, judge: JudgeRun | None
 ) -> Baseline:
@@ -56,9 +61,7 @@ def baseline_of(
         asked = [question.id for question in questions]
         earlier = earlier_run(store, Path(prepared.dataset), asked, Path.cwd())
         if earlier is None:
-            raise FieldError(
-                "options.stop_when_settled", "no earlier run of these questions: expected a baseline"
-            )
+            raise no_baseline()
         run_id = earlier.run_id
     sample = sample_of_run(store, run_id)
     if differs := _differs(sample, prepared, judge):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed
@@ -31,22 +33,26 @@ def serve(
     listener = listen(port)
     with listener:
         database.prepare(on_progress)
-        config = uvicorn.Config(
-            create_app(database, reviewer),
-            log_config=None,
-            access_log=False,
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
         ready(f"http://{HOST}:{listener.getsockname()[1]}/")
         try:
-            uvicorn.Server(config).run([listener])
-        except KeyboardInterrupt:
-            pass  # uvicorn ends orderly, then raises the signal once more
+            serve_app(create_app(database, reviewer), listener)
         finally:
             database.stop()
+
+
+def serve_app(app: ASGIApp, listener: socket.socket) -> None:
+    """Serve an application at a socket until SIGINT or SIGTERM."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    with suppress(KeyboardInterrupt):  # uvicorn ends orderly, then raises the signal once more
+        uvicorn.Server(config).run([listener])
 
 
 def listen(port: int) -> socket.socket:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.cookies import SimpleCookie
@@ -12,9 +11,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-import uvicorn
 from made_once import copy_of_sample
-from serving import Answer, Served
+from serving import Answer, Served, serving_app
 from starlette.routing import Mount, Route
 
 from spangrade import open as open_database
@@ -22,7 +20,6 @@ from spangrade.evaluator.serve.entrance import COOKIE, Entrance, Proxy, ServedSi
 from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import ViewedDatabase
-from spangrade.evaluator.view.server import listen
 from spangrade.tracer.errors import InputError
 
 ONE = "conversation-1"
@@ -45,16 +42,10 @@ def gated(folder: Path, **options: Any) -> Iterator[Served]:
         observe=lambda _: None,
         **options,
     )
-    listener = listen(0)
-    server = uvicorn.Server(uvicorn.Config(entrance, log_config=None, ws="none", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
     try:
-        yield Served(listener.getsockname()[1])
+        with serving_app(entrance, lifespan="off") as served:
+            yield served
     finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
         shown.stop()
 
 
