@@ -358,14 +358,17 @@ def changed(observation: _Of, /, **fields: Any) -> _Of:
     """
     own: dict[str, Any] = {}
     grouped: dict[type[Any], dict[str, Any]] = {}
+    unknown: list[str] = []
     for name, value in fields.items():
         if name in _GROUP_OF:
             grouped.setdefault(_GROUP_OF[name], {})[name] = value
         elif name in TRAITS:
             traits = own.get("traits", observation.traits)
             own["traits"] = traits | {name} if value else traits - {name}
-        elif name not in {"failed", "error"}:
+        elif name in observation._fields:
             own[name] = value
+        elif name not in {"failed", "error"}:
+            unknown.append(name)
     failure = observation.failure
     if fields.get("failed", failure is not None):
         own["failure"] = (failure or SpanFailure())._replace(
@@ -379,8 +382,9 @@ def changed(observation: _Of, /, **fields: Any) -> _Of:
             own[name] = group._replace(**of_group)
             if name == "session":
                 own[name] = shared_context(*own[name])
-    if grouped:
-        raise TypeError(f"a {type(observation).__name__} has no {', '.join(*grouped.values())}")
+    unknown += [name for names in grouped.values() for name in names]
+    if unknown:
+        raise TypeError(f"a {type(observation).__name__} has no {', '.join(unknown)}")
     replaced: Any = observation._replace(**own)
     return replaced  # type: ignore[no-any-return]
 

@@ -268,6 +268,10 @@ def a_png(width: int) -> str:
     return base64.b64encode(content).decode()
 
 
+# Every picture of a selector is loaded: a lazy one may not have been requested while the network is idle.
+LOADED = "selector => [...document.querySelectorAll(selector)].every(one => one.complete && one.naturalWidth)"
+
+
 def test_recorded_images_are_shown_once_and_no_other_is_loaded(page: Page, tmp_path: Path) -> None:
     svg = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.attacked=1'/>").decode()
     first = [
@@ -293,14 +297,14 @@ def test_recorded_images_are_shown_once_and_no_other_is_loaded(page: Page, tmp_p
         shown = page.locator(".conversation img.picture")
         expect(shown).to_have_count(2)
         shown.last.scroll_into_view_if_needed()
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function(LOADED, arg=".conversation img.picture")
         widths = "all => all.map(one => [one.closest('[data-span]').dataset.span, one.naturalWidth])"
         assert shown.evaluate_all(widths) == [[f"{1:016x}", 7], [f"{2:016x}", 9]]
         page.locator("li.item.model .line").last.click(position={"x": 2, "y": 2})
         beside = page.locator("#span-detail img.picture")
         expect(beside).to_have_count(2)
         beside.last.scroll_into_view_if_needed()
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function(LOADED, arg="#span-detail img.picture")
         assert beside.evaluate_all("all => all.map(one => one.naturalWidth).sort()") == [7, 9]
         assert page.evaluate("window.attacked") is None
         assert page.locator("main img:not(.picture), main svg:not(.time):not([viewBox])").count() == 0

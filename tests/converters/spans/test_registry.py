@@ -151,7 +151,7 @@ def read(span, logs):
         ("def claims(span):\n    exit(3)\ndef read(span, logs): ...", "SystemExit: 3"),
         (RETURNS.format(returned="None"), "TypeError: expected an Observation, got a value"),
         (RETURNS.format(returned="ToolUse(ref._replace(span_id='2'))"), "ValueError: the observation has"),
-        (RETURNS.format(returned="changed(tool, kind='llm')"), "ValueError: Got unexpected field names"),
+        (RETURNS.format(returned="changed(tool, kind='llm')"), "TypeError: a ToolUse has no kind"),
         (RETURNS.format(returned="changed(tool, input_tokens=1)"), "TypeError: a ToolUse has no input"),
         (RETURNS.format(returned="tool._replace(name=['a'])"), "TypeError: name is of type list"),
         (RETURNS.format(returned="changed(call, input_tokens=True)"), "TypeError: input_tokens is of type"),
