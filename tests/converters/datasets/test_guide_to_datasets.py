@@ -37,7 +37,9 @@ QUOTED: dict[str, str] = {}
 
 # Where this project does something else, and the words of docs/datasets.md that say so.
 DEVIATIONS = {
-    "The expected sequence of agents or major steps.": "steps that it leaves out are free",
+    "The expected sequence of agents or major steps.": (
+        'steps that it leaves out are free with `"trajectory": "major_steps"`'
+    ),
     "Location: `evaluation/datasets/`": "A dataset may lie in any folder",
     "uv run python evaluation/scripts/convert_test_to_golden.py": "the scripts are in `converters/`",
     "`sub_agent_trace` | JSON list of agent turns `{name, text}`.": "`{agent_name, text_response}`",
