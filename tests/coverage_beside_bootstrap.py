@@ -1,8 +1,9 @@
 """How often a 95% interval contains the true difference of pass rates, beside a percentile bootstrap.
 
-`python tests/coverage_beside_bootstrap.py` prints the table of docs/comparing.md. The bootstrap draws pairs with
-replacement, 10,000 times, and takes the percentiles of the mean difference, as `mlflow.genai.compare_evaluations`
-of MLflow 3.18 does. Only these draws are random: each number of broken and fixed questions counts by its chance.
+`python tests/coverage_beside_bootstrap.py` prints the table of docs/comparing.md. The bootstrap draws pairs
+with replacement, 10,000 times, and takes the percentiles of the mean difference, as MLflow 3.18 does in
+`mlflow.genai.compare_evaluations`. Only these draws are random: each number of broken and fixed questions
+counts by its chance.
 """
 
 from __future__ import annotations
