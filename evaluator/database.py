@@ -1189,19 +1189,12 @@ class Database:
 
     def _failure(self, session_id: str) -> tuple[Session, tuple[Evidence, ...], list[Session]]:
         """Return a session, the causes of the gates that it failed, and those that pass and begin like it."""
-        from spangrade.evaluator.grading.stored_grades import latest_grade
-        from spangrade.evaluator.results.views import with_views
+        from spangrade.evaluator.audit.failure_to_golden import failure_of
 
         session = self.session(session_id)
-        query = with_views(
-            "SELECT session_id FROM {grades} SEMI JOIN (SELECT session_id FROM derived.sessions WHERE "
-            "first_input = (SELECT first_input FROM derived.sessions WHERE session_id = $session_id)) "
-            "USING (session_id) WHERE shown AND verdict = 'passed' ORDER BY session_id"
-        )
         with self.stored.reading() as store:
-            grade = latest_grade(store, session.session_id)
-            same = [one for (one,) in store.query(query, {"session_id": session.session_id})]
-        return session, () if grade is None else grade.causes, [self.session(one) for one in same]
+            failure = failure_of(store, session.session_id)
+        return session, failure.causes, [self.session(one) for one in failure.passing]
 
     def mine_golden(
         self,

@@ -20,18 +20,24 @@ from spangrade.evaluator.audit.edits import numbered_calls, numbered_steps, with
 from spangrade.evaluator.audit.mutant import Mutant, load_kinds, mutants_of
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.policy import MetricPlan
+from spangrade.evaluator.grading.stored_grades import latest_grade
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.causes import Cause, Evidence
 from spangrade.evaluator.metrics.matching import json_equal
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session, Step, ToolInteraction
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.json_text import parse_written
+from spangrade.tracer.store import Store
+from spangrade.tracer.terminal import counted
 
 CALLS, TEXTS = "reference_tool_interactions", "required_texts"
 _STATE, _RESPONSE = "reference_state_variables", "reference_response"
 ENOUGH = 0.8  # of the mutants of a failure are caught
 _MUTANTS, _SEEDS = 200, range(5)  # of the corrected session
+_DOES = {Verdict.FAILED: "fails", Verdict.PASSED: "passes"}
 _OF_A_CALL = ("change-argument", "drop-call", "fail-call", "other-tool")
 
 
@@ -59,6 +65,18 @@ class Proof(NamedTuple):
     caught: int
     passing: int
     fails: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """What is proved, in words."""
+        on_session, on_copy = (
+            _DOES.get(verdict, f"is {verdict}") for verdict in (self.failed, self.corrected)
+        )
+        return (
+            f"it {on_session} on the session, {on_copy} on a corrected copy, catches {self.caught} of "
+            f"{counted(self.mutants, 'mutant')} of the failure, and fails {len(self.fails) or 'none'} of "
+            f"{counted(self.passing, 'session')} with these user inputs that pass"
+        )
 
     @property
     def problem(self) -> str | None:
@@ -90,6 +108,33 @@ class _Call(NamedTuple):
     is_new: bool = False
 
 
+class KnownFailure(NamedTuple):
+    """What is known of a session that failed.
+
+    `is_failed` says whether its verdict is failed or broken, `causes` are those of the gates that it missed,
+    and `passing` the ids of sessions with the same first message that pass.
+    """
+
+    is_failed: bool
+    causes: tuple[Evidence, ...]
+    passing: tuple[str, ...]
+
+
+def failure_of(store: Store, session_id: str) -> KnownFailure:
+    """Return what the latest grade of a stored session, and those of sessions that begin like it, say."""
+    grade = latest_grade(store, session_id)
+    query = with_views(
+        "SELECT session_id FROM {grades} SEMI JOIN (SELECT session_id FROM derived.sessions WHERE "
+        "first_input = (SELECT first_input FROM derived.sessions WHERE session_id = $session_id)) "
+        "USING (session_id) WHERE shown AND verdict = 'passed' ORDER BY session_id"
+    )
+    passing = tuple(one for (one,) in store.query(query, {"session_id": session_id}))
+    if grade is None:
+        return KnownFailure(is_failed=False, causes=(), passing=passing)
+    is_failed = grade.verdict in (Verdict.FAILED, Verdict.BROKEN)
+    return KnownFailure(is_failed, grade.causes, passing)
+
+
 def struck_calls(session: Session, causes: Iterable[Evidence]) -> dict[int, str]:
     """Return the calls that are struck out, by their index, each with the reason."""
     missed = {one.span: one.path for one in causes if isinstance(one, Cause) and one.span and one.path}
@@ -109,15 +154,17 @@ def correct(
     *,
     causes: Iterable[Evidence] = (),
     passing: Iterable[Session] = (),
+    struck: Mapping[int, str] | None = None,
 ) -> Corrected:
     """Return a failed session as a golden question by what should have happened, with its proof.
 
     `causes` are those of the gates that it failed, `passing` the sessions that pass: those of the same user
-    inputs are graded. Raises InputError if the spans lack what a question needs, or what should have happened
-    is not valid.
+    inputs are graded. `struck` are the calls that are not expected, each with the reason, in place of those
+    that failed and those that `causes` name. Raises InputError if the spans lack what a question needs, or
+    what should have happened is not valid.
     """
     causes = tuple(causes)
-    struck = struck_calls(session, causes)
+    struck = struck_calls(session, causes) if struck is None else dict(struck)
     question = question_of(session, question_id).question
     rules = _valid({**question, "reference_data": dict(corrections.references)})
     forbidden, most = _forbidden(rules), _most(rules)
@@ -161,6 +208,12 @@ def _forbidden(question: GoldenQuestion) -> tuple[str, ...]:
 
 def _most(question: GoldenQuestion) -> dict[str, int]:
     return {one.tool: one.calls for one in question.reference("at_most") or ()}
+
+
+def call_of_line(line: str) -> dict[str, Any]:
+    """Return the reference that a line is: `refund {"amount": 5}`. Raises JSONDecodeError."""
+    name, _, arguments = line.strip().partition(" ")
+    return {"tool_name": name} | ({"input_arguments": parse_written(arguments)} if arguments.strip() else {})
 
 
 def call_line(call: ToolInteraction) -> str:

@@ -199,12 +199,7 @@ def _failed(session_id: str, what: ConvertOptions, at: InFile) -> None:
         )
     for line in made.struck:
         print_lines(f"struck out: {line}")
-    proof = made.proof
-    print_lines(
-        f"1 question added to {what.output}, not reviewed: it fails on the session, passes on a corrected "
-        f"copy, catches {proof.caught} of {counted(proof.mutants, 'mutant')} of the failure, and fails none "
-        f"of {counted(proof.passing, 'session')} with these user inputs that pass"
-    )
+    print_lines(f"1 question added to {what.output}, not reviewed: {made.proof.line}")
 
 
 def _asked(question: str) -> str:
@@ -215,15 +210,23 @@ def _asked(question: str) -> str:
 
 
 def _call(text: str) -> dict[str, Any]:
-    name, _, arguments = text.strip().partition(" ")
-    return {"tool_name": name} | ({"input_arguments": _json(arguments, text)} if arguments.strip() else {})
+    from spangrade.evaluator.audit.failure_to_golden import call_of_line
+
+    try:
+        return call_of_line(text)
+    except json.JSONDecodeError as error:
+        raise _refused(text, error) from error
 
 
 def _json(value: str, text: str) -> Any:
     try:
         return parse_written(value)
     except json.JSONDecodeError as error:
-        raise InputError(f"--expect {text!r}: {refusal(error)}") from error
+        raise _refused(text, error) from error
+
+
+def _refused(text: str, error: json.JSONDecodeError) -> InputError:
+    return InputError(f"--expect {text!r}: {refusal(error)}")
 
 
 def convert(select: _Chosen, what: ConvertOptions, of: ConvertSource, at: InFile) -> None:

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
 from spangrade.evaluator.view.database import Viewed
+from spangrade.evaluator.view.golden_form import ProvedQuestion, tried
 from spangrade.evaluator.view.grid_page import grid_page, grid_part
 from spangrade.evaluator.view.labelling import MAX_BYTES, Reviewer
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of, url_part
@@ -45,7 +46,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_MOST_FIELDS = 100  # of a form
+_MOST_FIELDS = 500  # of a form
 _QUEUE = ("queue", "seed", "among", "origin")  # the parameters of a queue, which its pages hand on
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
@@ -96,6 +97,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/session/{session}/labels", pages.label, methods=["POST"]),
             Route("/session/{session}/golden-question", pages.golden, methods=["GET"]),
             Route("/session/{session}/golden-question", pages.add_golden, methods=["POST"]),
+            Route("/session/{session}/golden-question/proof", pages.prove_golden, methods=["POST"]),
             Route("/session/{session}/image", pages.image, methods=["GET"]),
             Route("/session/{session}/{part}", pages.part, methods=["GET"]),
             Route("/undo", pages.undo, methods=["POST"]),
@@ -171,12 +173,16 @@ class _Pages:
         return self._page("session.html", {**values, "rubrics": rubrics, "queue": queue, "back": back})
 
     def part(self, request: Request) -> Response:
+        if request.path_params["part"] == "correct" and (self._reviewer is None or not self._reviewer.golden):
+            raise HTTPException(404, "no golden file is open")
         with self._database.reading() as store:
             session_id = _session_id(store, request)
             part = session_part(store, session_id, request.path_params["part"], request.query_params)
         if part is None:
             raise HTTPException(404, "no such part of a session")
         template, values = part
+        back = self._links.session(session_id)
+        values = {"reviewer": self._reviewer, "back": back, **values}
         return HTMLResponse(render(template, values, self._links))
 
     def image(self, request: Request) -> Response:
@@ -205,8 +211,24 @@ class _Pages:
         self._writer().write(store, session_id, form, f"{page}?{urlencode(queue)}" if queue else page)
 
     def _add_golden(self, store: Store, request: Request, form: Mapping[str, str]) -> None:
-        _session_id(store, request)
-        self._writer().add_question(form.get("question", ""))
+        session_id = _session_id(store, request)
+        question: str | Mapping[str, Any] = form.get("question", "")
+        if "question" not in form:
+            made = tried(store, stored_session(store, session_id), form)
+            if made.problem:
+                raise InputError(f"the question is left out: {made.problem}")
+            question = made.question
+        self._writer().add_question(question, reviewed="reviewed" in form)
+
+    async def prove_golden(self, request: Request) -> Response:
+        form = await self._form(request)
+
+        def proved() -> ProvedQuestion:
+            with self._database.reading() as store:
+                return tried(store, stored_session(store, _session_id(store, request)), form)
+
+        made = await run_in_threadpool(proved)
+        return HTMLResponse(render("part_proof.html", {"tried": made}, self._links))
 
     def _writer(self) -> Reviewer:
         if self._reviewer is None:
@@ -220,6 +242,17 @@ class _Pages:
 
         That is the one which `write` returns, else the one that the form names.
         """
+        form = await self._form(request)
+
+        def written() -> str | None:
+            with self._database.writing() as store:
+                return write(store, request, form)
+
+        back = await run_in_threadpool(written) or form.get("back", "")
+        return RedirectResponse(back if is_own_page(back) else self._links.review(), 303)
+
+    async def _form(self, request: Request) -> dict[str, str]:
+        """Return the form that a page of this server sent; raise HTTPException for any other."""
         reviewer = self._writer()
         own = {f"{scheme}://{request.headers['host']}" for scheme in self._site.schemes}
         by_origin = "same-origin" if request.headers.get("origin", min(own)) in own else "cross-site"
@@ -237,13 +270,7 @@ class _Pages:
             raise HTTPException(400, f"expected a form of at most {_MOST_FIELDS} fields") from None
         if not reviewer.accepts(form.get("token", "")):
             raise HTTPException(403, "this page is of an earlier start of the server: load it again")
-
-        def written() -> str | None:
-            with self._database.writing() as store:
-                return write(store, request, form)
-
-        back = await run_in_threadpool(written) or form.get("back", "")
-        return RedirectResponse(back if is_own_page(back) else self._links.review(), 303)
+        return form
 
     def golden(self, request: Request) -> Response:
         with self._database.reading() as store:

@@ -102,28 +102,32 @@ class Reviewer:
         self._keep(_Step(f"{where}: {saved.label or value}", undo, page))
         return self.last
 
-    def add_question(self, text: str) -> str:
-        """Add a golden question to the file, or correct the one of its id; return that in words.
+    def add_question(self, given: str | Mapping[str, Any], *, reviewed: bool) -> str:
+        """Add a golden question, an object or its JSON, to the file, or correct the one of its id.
 
-        It is marked as reviewed by this person. Raises InputError if it is not a question, and if there is no
-        file.
+        If it is `reviewed`, it is marked so, by this person. Return what was done in words. Raises InputError
+        if it is not a question, and if there is no file.
         """
         if self.golden is None:
             raise InputError("no golden file is open: start `spangrade view` with --golden FILE")
-        question = _question(text)
+        question = _question(given)
         known, _ = existing(self.golden)
         before = known["golden_questions"]
-        metadata = {**(question.get("metadata") or {}), "reviewed_by": self.name}
-        reviewed = {**question, "reviewed": True, "metadata": metadata}
+        by = {"reviewed_by": self.name} if reviewed else {}
+        added = {
+            **question,
+            "reviewed": reviewed,
+            "metadata": {**(question.get("metadata") or {}), **by},
+        }
         is_known = any(one["id"] == question["id"] for one in before)
-        after = [reviewed if one["id"] == question["id"] else one for one in before]
-        write_json(self.golden, {**known, "golden_questions": after if is_known else [*before, reviewed]})
+        after = [added if one["id"] == question["id"] else one for one in before]
+        write_json(self.golden, {**known, "golden_questions": after if is_known else [*before, added]})
         file = self.golden
 
         def undo(again: Store) -> None:  # noqa: ARG001 (of the file, not of the database)
             now, _ = existing(file)
             old = {one["id"]: one for one in before}
-            left = [old.get(one["id"]) if one == reviewed else one for one in now["golden_questions"]]
+            left = [old.get(one["id"]) if one == added else one for one in now["golden_questions"]]
             write_json(file, {**now, "golden_questions": [one for one in left if one is not None]})
 
         what = "corrected" if is_known else "added"
@@ -172,9 +176,9 @@ def _number_or_word(text: str) -> float | str:
         return text
 
 
-def _question(text: str) -> dict[str, Any]:
+def _question(given: str | Mapping[str, Any]) -> dict[str, Any]:
     try:
-        question = orjson.loads(text)
+        question = orjson.loads(given) if isinstance(given, str) else dict(given)
     except orjson.JSONDecodeError as error:
         raise InputError(f"the question is not JSON: {error}") from None
     mistakes = question_problems(question)

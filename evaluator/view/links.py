@@ -106,6 +106,10 @@ class ServerLinks:
         """Return the address of a session as a golden question: to download it, and to add it to the file."""
         return f"{base_path()}/session/{url_part(session_id)}/golden-question"
 
+    def golden_proof(self, session_id: str) -> str:
+        """Return the address at which a form of a golden question is tried."""
+        return f"{self.golden(session_id)}/proof"
+
     def review(self, **queue: str) -> str:
         """Return the address of the queue of a reviewer."""
         return f"{base_path()}/review{'?' + urlencode(queue) if queue else ''}"

@@ -16,6 +16,7 @@ from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session, SimulatedMessage
 from spangrade.evaluator.view.alignment import Alignment, alignment
 from spangrade.evaluator.view.conversation import ShownConversation, conversation
+from spangrade.evaluator.view.golden_form import MATCHES, form_fields, golden_form, tried
 from spangrade.evaluator.view.images import Image, first_shown, images_of, may_have_images
 from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.view.session_source import (
@@ -228,8 +229,8 @@ def session_part(
     """Return the template and the values of a part of a session that is loaded on demand.
 
     The parts are `text` (more of a long value), `turn` (more of its items), `waterfall`, `findings`, `span`
-    (all that is stored of it), `attribute` (more of one), `table` (derived records) and `golden`. None if
-    there is no such part.
+    (all that is stored of it), `attribute` (more of one), `table` (derived records), `golden` and `correct`
+    (the form of the golden question). None if there is no such part.
     """
     make = _PARTS.get(name)
     return None if make is None else make(store, session_id, values)
@@ -345,6 +346,18 @@ def _golden(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[s
     return "part_golden.html", {"golden": golden(session, longest=2**63), "session_id": session_id}
 
 
+def _correct(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:  # noqa: ARG001
+    session = stored_session(store, session_id)
+    form = golden_form(store, session)
+    made = None if form.problem else tried(store, session, form_fields(form))
+    return "part_golden_form.html", {
+        "form": form,
+        "tried": made,
+        "matches": MATCHES,
+        "session_id": session_id,
+    }
+
+
 def _number(values: Mapping[str, str], name: str) -> int:
     """Return a number of a request, 0 for anything else."""
     value = values.get(name, "")
@@ -360,4 +373,5 @@ _PARTS = {
     "attribute": _attribute,
     "table": _table,
     "golden": _golden,
+    "correct": _correct,
 }

@@ -101,6 +101,9 @@ def label_ten_sessions(person: Person) -> None:
 def make_a_golden_question(person: Person) -> None:
     person.click(person.page.locator("a.row").first)
     person.click(person.page.get_by_text("Correct it"))
+    expect(person.page.locator(".struck input[type=checkbox]").first).to_be_focused()
+    person.page.keyboard.press("Space")  # what failed is expected to succeed
+    expect(person.page.locator("#proof .proved")).to_be_visible()
     person.click(person.page.get_by_role("button", name="Add it"))
     expect(person.page.locator("form:has([data-key=u])")).to_contain_text("ed question ")
 

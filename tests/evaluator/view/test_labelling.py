@@ -205,13 +205,17 @@ def test_a_golden_question_is_added_corrected_and_taken_out_again(served: Served
     path = f"/session/{ONE}/golden-question"
     assert send(served, path, question=json.dumps(question)).status == 303
     (added,) = json.loads(file.read_text())["golden_questions"]
+    assert (added["reviewed"], "reviewed_by" in added["metadata"]) == (False, False)
+    send(served, path, question=json.dumps(question), reviewed="1")
+    (added,) = json.loads(file.read_text())["golden_questions"]
     assert (added["id"], added["reviewed"], added["metadata"]["reviewed_by"]) == (question["id"], True, "ann")
     question["reference_data"]["reference_response"] = "Corrected."
-    send(served, path, question=json.dumps(question))
+    send(served, path, question=json.dumps(question), reviewed="1")
     (corrected,) = json.loads(file.read_text())["golden_questions"]
     assert corrected["reference_data"]["reference_response"] == "Corrected."
     send(served, "/undo")
     assert json.loads(file.read_text())["golden_questions"] == [added]
+    send(served, "/undo")
     send(served, "/undo")
     assert json.loads(file.read_text())["golden_questions"] == []
     for text in ("{", "[]", '{"user_inputs": ["Hi"]}'):
