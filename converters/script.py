@@ -1,4 +1,4 @@
-"""What the scripts of this folder and `spangrade convert` share: they run and report alike."""
+"""The common part of the scripts of this folder and `spangrade convert`: to run and to report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spangrade.tracer.terminal import print_line, warn
 
 
 def report(summary: str, problems: Sequence[Problem] = ()) -> None:
-    """Print what a conversion did and, on standard error, what it left out or found odd.
+    """Print the result of a conversion and, on standard error, its problems.
 
     Raises SystemExit with 2 if it left anything out.
     """

@@ -40,7 +40,7 @@ _LONGEST_S = 10.0  # that the end of the process waits for a database or an endp
 
 
 class FlushingSpanProcessor(BatchSpanProcessor):
-    """Exports batches of spans, and what is left when the process ends."""
+    """Exports batches of spans, the last when the process ends."""
 
     def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:  # noqa: ARG002
         """Look for signals: a server may have set its handlers after `configure`, or forked."""
@@ -95,7 +95,7 @@ class _Ending:
 
 
 class _Handler:
-    """Flushes, and then does what happened at a signal before it was set."""
+    """Flushes at a signal, and then calls the handler that the signal had before."""
 
     def __init__(self, there: object) -> None:
         self.there = there

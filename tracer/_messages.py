@@ -59,7 +59,7 @@ def messages(value: object, role: str) -> list[Part]:
 
 
 def parts(value: object) -> list[Part]:
-    """Return a text, a part or a list of them as parts. Raises TypeError for what is none of them."""
+    """Return a text, a part or a list of them as parts. Raises TypeError for any other value."""
     items = value if isinstance(value, list) else [value]
     return [part for item in items if (part := _part(item)) is not None]
 

@@ -148,7 +148,7 @@ def current_session(context: Context | None = None) -> CurrentSession | None:
 
 
 def session_attributes(session: CurrentSession, *, root: bool) -> dict[str, str | tuple[str, ...]]:
-    """Return what the spans inside a session have of it: id and version; for roots, all of it."""
+    """Return a session's attributes for the spans inside it: id and version; for roots, all of them."""
     attributes = {
         semconv.CONVERSATION_ID: session.conversation_id,
         semconv.AGENT_VERSION: session.version,
@@ -259,7 +259,7 @@ class Operation:
 
     @never_raising
     def failed(self, error: BaseException) -> None:
-        """Record what was raised, as the reason for which the operation failed."""
+        """Record an exception as the reason why the operation failed."""
         if self.span.is_recording():
             self.span.set_attribute(semconv.ERROR_TYPE, _qualified_name(error))
             self.span.set_status(Status(StatusCode.ERROR, text_of(error)))
@@ -268,7 +268,7 @@ class Operation:
 
     @never_raising
     def cut_off(self, error: BaseException | None = None) -> None:
-        """Record what was yielded before nobody took the rest, and that it was cut off; end the span."""
+        """Record the values yielded so far, mark the operation as cut off, and end the span."""
         if self._is_open:
             if self._yielded:
                 self.returned(None)

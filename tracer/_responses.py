@@ -1,4 +1,4 @@
-"""What a model client returned, as the GenAI conventions record it: answer, model, tokens.
+"""A model client's response, as the GenAI conventions record it: answer, model, tokens.
 
 Reads OpenAI's chat completions and Responses, Anthropic's messages and google-genai's
 `GenerateContentResponse`, as objects or dictionaries, without importing a client.

@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 
 class Recording(Protocol):
-    """What a wrapped function needs of an operation."""
+    """The parts of an operation that a wrapped function calls."""
 
     is_recorded: bool
 
@@ -51,7 +51,7 @@ class Recording(Protocol):
         """Record an item of a stream."""
 
     def cut_off(self, error: BaseException | None = None) -> None:
-        """Record what was yielded, and that nobody took the rest; end the span if it is open."""
+        """Record the values yielded so far, mark the rest as not taken, and end the span if it is open."""
 
     def finish(self, error: BaseException | None = None) -> None:
         """End the span if it is open."""
@@ -146,7 +146,7 @@ class _Function:
 
 
 def _follow(function: Function) -> Callable[..., Any] | None:
-    """Return what follows the generators or coroutines of a function, None for a plain function."""
+    """Return the function that follows a generator or coroutine, None for a plain function."""
     if inspect.isasyncgenfunction(function):
         return _async_generator
     if inspect.isgeneratorfunction(function):

@@ -1,4 +1,4 @@
-"""The user's folder for what is kept to be had again: verdicts of judges, compiled templates."""
+"""The user's cache folder: verdicts of judges, compiled templates."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _INTEGERS = range(-(2**63), 2**64)  # what orjson writes as a number
 
 
 def dumps(value: Any, *, indent: bool = False) -> str:
-    """Return a value's JSON text; what JSON has no type for is converted as by `json_value`."""
+    """Return a value's JSON text; types that JSON lacks are converted as by `json_value`."""
     if not indent:
         try:
             return orjson.dumps(value).decode()  # 1.0 µs for the attributes of a span, 1.5 with what follows

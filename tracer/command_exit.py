@@ -25,14 +25,14 @@ _QUERY_INTERRUPTED = "Query interrupted"  # what DuckDB raises for Ctrl-C, as a 
 
 
 def leave(error: BaseException) -> NoReturn:
-    """Print what ends a command, as a rule in one line, and raise SystemExit with its exit code."""
+    """Print why a command ends, as a rule in one line, and raise SystemExit with its exit code."""
     lines, code = _lines_and_code(error)
     warn(*lines)
     raise SystemExit(code) from error
 
 
 def open_outputs() -> None:
-    """Let the process do its work although nobody reads what it prints, as after `| head`.
+    """Let the process finish although nobody reads its output, as after `| head`.
 
     An output that is closed from the beginning becomes the null device: the next file that is opened would
     take its number.
@@ -52,7 +52,7 @@ def open_outputs() -> None:
 
 
 class _Output(io.FileIO):
-    """Standard output or error. Once its reader has closed it, what is written is dropped."""
+    """Standard output or error. Once its reader has closed it, further text is dropped."""
 
     def write(self, data: Buffer, /) -> int:
         try:

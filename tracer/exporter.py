@@ -168,7 +168,7 @@ class SessionSpanProcessor(SpanProcessor):
     """
 
     def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:
-        """Add the conversation's id and version, and to outermost spans what else the session has."""
+        """Add the conversation's id and version, and to outermost spans the session's other attributes."""
         session = current_session(parent_context)
         if session is None:
             return

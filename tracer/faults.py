@@ -1,4 +1,4 @@
-"""Faults of tools, for drills: what a tool does at its nth call in place of what it would do."""
+"""Faults of tools, for drills: what a tool does at its nth call in place of its own work."""
 
 from __future__ import annotations
 

@@ -115,5 +115,5 @@ class FieldError(InputError):
         return f"{name} {self.given}: {self.problem}" if self.given else f"{name}: {self.problem}"
 
     def __reduce__(self) -> tuple[type[FieldError], tuple[str, str, str]]:
-        """Return what makes the same error in another process."""
+        """Return the constructor and its arguments, which make the same error in another process."""
         return FieldError, (self.name, self.problem, self.given)

@@ -1,4 +1,4 @@
-"""The modes of new files and folders: 0600 and 0700, or what a umask of the user's leaves.
+"""The modes of new files and folders: 0600 and 0700, less the user's umask.
 
 A command sets the umask of its process, which holds for everything that it writes. Inside an agent's process
 the umask stays: what the tracer creates gets its mode at once there, and what DuckDB creates right after it.
@@ -47,7 +47,7 @@ def folder_mode() -> int:
 
 
 def restrict(path: Path) -> None:
-    """Take from a new file what it should not have been created with."""
+    """Remove the permissions that a new file should not have."""
     _change(path, stat.S_IMODE(path.stat().st_mode) & file_mode())
 
 

@@ -190,7 +190,7 @@ def _json(stream: BufferedReader, path: Path) -> Records:
 
 
 def _unless_empty(records: Records, wrong: InputError) -> Records:
-    """Yield what can be read of a document that is not JSON; raise the error if that is nothing."""
+    """Yield the readable records of a document that is not JSON; raise the error if there are none."""
     kept: list[Problem] = []
     with suppress(InputError):
         for record in records:

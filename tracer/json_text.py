@@ -50,7 +50,7 @@ class Portion(NamedTuple):
 
 
 class NextLines(NamedTuple):
-    """The beginning of what follows a document, which is the first of JSON Lines then."""
+    """The beginning of the text after a document, which then is the first of JSON Lines."""
 
     text: bytes
 
@@ -204,7 +204,7 @@ def portions(read: Callable[[int], bytes]) -> Iterator[Portion | BadItem | NextL
 
 
 class _Rest(bytes):
-    """What follows a list's end."""
+    """The text after the end of a list."""
 
 
 def _read_at_least(read: Callable[[int], bytes], size: int) -> bytes:
@@ -215,7 +215,7 @@ def _read_at_least(read: Callable[[int], bytes], size: int) -> bytes:
 
 
 def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield the texts of a list's items after its bracket, then what follows the list as a `_Rest`."""
+    """Yield the texts of a list's items after its bracket, then the text after the list as a `_Rest`."""
     start = position = depth = 0
     while True:
         for token in _TOKEN.finditer(text, position):
@@ -269,5 +269,5 @@ def _after(
 
 
 def _members(text: bytes, key: str | None) -> Any:
-    """Return what follows a list of items in a document, as a document. Raises NotJSONError."""
+    """Return the rest of a document after a list of items, as a document. Raises NotJSONError."""
     return parse(b"[]" + text if key is None else b"{" + text.strip().removeprefix(b","))

@@ -109,7 +109,7 @@ def _escapes() -> re.Pattern[str]:
 
 @cache
 def _letters() -> tuple[dict[str, str], re.Pattern[str]]:
-    """Return what each character is folded to, and the pattern of those. It takes 30 ms, once."""
+    """Return the letter to which each character is folded, and their pattern. It takes 30 ms, once."""
     letters = dict.fromkeys(_DASHES, "-")
     # All but Han, Hangul, private and unassigned characters.
     for code in chain(

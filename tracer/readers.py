@@ -1,4 +1,4 @@
-"""The formats of recorded spans: which reader takes a document, and what is said of one that none takes."""
+"""The formats of recorded spans: which reader takes a document, and the error if none does."""
 
 from __future__ import annotations
 

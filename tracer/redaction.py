@@ -70,7 +70,7 @@ _MAX_HISTORIES_CHARS = 4_000_000  # of all that are remembered
 
 
 class _Key(NamedTuple):
-    """A key, redacted, and what its value is."""
+    """A key, redacted, and the kind of its value."""
 
     name: str
     secret: bool
@@ -227,7 +227,7 @@ class Redaction:
         return self._leaf(text, identifier)
 
     def _history(self, text: str, depth: int) -> _History | None:
-        """Return a list of objects redacted, reading only what is new in it; None if it is not one."""
+        """Return a list of objects redacted, reading only its new items; None for any other value."""
         key = depth, text[:_BEGINNING_CHARS]
         alike = self._histories.get(key, [])
         known = max((one for one in alike if text.startswith(one.text)), key=_length, default=None)
@@ -307,7 +307,7 @@ def _are_pairs(items: Sequence[Any]) -> bool:
 
 
 def _is_whole(parsed: Any, text: str) -> bool:
-    """Return whether a text has nothing but what was parsed of it, as the usual libraries write it."""
+    """Return whether a text is the parsed value alone, as the usual libraries write it."""
     return (
         dumps(parsed) == text or json.dumps(parsed, ensure_ascii=False) == text or json.dumps(parsed) == text
     )
@@ -318,7 +318,7 @@ def _length(history: _History) -> int:
 
 
 def redaction(setting: str | Redaction | None) -> Redaction | None:
-    """Return what a setting asks for: `off`, `mask` or `hash`, and after a colon more patterns of keys.
+    """Return the redaction of a setting: `off`, `mask` or `hash`, and after a colon patterns of keys.
 
     `mask:*iban*,*ssn*` for instance; None is $SPANGRADE_REDACT. Raises InputError for anything else.
     """

@@ -88,7 +88,7 @@ class ConversationSampler(Sampler):
 
 
 class DisclosingSampler(Sampler):
-    """Decides as another sampler does, and writes in the tracestate what that sampler drops."""
+    """Decides as another sampler does, and writes in the tracestate which share that sampler drops."""
 
     def __init__(self, inner: Sampler) -> None:
         self.inner = inner
@@ -136,7 +136,7 @@ class DisclosingSampler(Sampler):
 
 
 def set_sampling(provider: TracerProvider, sample: float | None) -> None:
-    """Let a provider record a share of the conversations, or at least disclose what its sampler drops.
+    """Let a provider record a share of the conversations, or disclose the share that its sampler drops.
 
     A sampler that drops anything by itself stays in force.
     """
@@ -175,7 +175,7 @@ def _use(provider: TracerProvider, sampler: Sampler) -> None:
 
 
 def _records_all(sampler: Sampler) -> bool:
-    """Return whether a sampler drops nothing by itself: only what a caller has dropped."""
+    """Return whether a sampler drops only traces that a caller has dropped."""
     if isinstance(sampler, ParentBased):
         return _records_all(sampler._root)
     if isinstance(sampler, TraceIdRatioBased):

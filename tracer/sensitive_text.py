@@ -18,7 +18,7 @@ from spangrade.tracer.assigned_secrets import assigned_secrets, set_secrets
 
 
 class SensitivePart(NamedTuple):
-    """What is sensitive in a text: where, and of which kind."""
+    """A sensitive part of a text: its place and its kind."""
 
     start: int
     end: int
@@ -263,7 +263,7 @@ _IBAN_LENGTHS = {
 
 
 def findings(text: str, secret_key: Callable[[str], bool], key_words: Sequence[str]) -> list[SensitivePart]:
-    """Return what is sensitive in a text, in order and without overlaps.
+    """Return the sensitive parts of a text, in order and without overlaps.
 
     The text is one that `fold` returned. `secret_key` says whether a key's value is a secret; every such key
     contains one of `key_words`.

@@ -198,7 +198,7 @@ _EXPECTED = {
 
 
 def _problem(model: type[BaseModel], detail: ErrorDetails) -> str:
-    """Return one mistake: the key, what was expected, and what is there."""
+    """Return the description of a mistake: the key, the expected value and the value that is there."""
     *inside, last = detail["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
     if detail["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""Text for a terminal: the only way in which what was recorded, or read from a file, is printed.
+"""Text for a terminal: the only way in which recorded text, or that of a file, is printed.
 
 A terminal obeys control characters: text of an agent could move the cursor, change the colours, set a link or
 the window's title, or show itself in another order than it was written.
@@ -98,7 +98,7 @@ def log_to_terminal() -> None:
 
 
 def log_of_service(form: LogFormat, level: LogLevel) -> None:
-    """Print what a command that keeps running logs on standard error: with time and level, or as JSON.
+    """Print a long-running command's log on standard error: with time and level, or as JSON.
 
     Libraries log no less than warnings. Logging that is configured already stays as it is.
     """

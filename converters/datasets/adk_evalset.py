@@ -99,7 +99,7 @@ def _scenario(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _adk_scenario(scenario: Scenario) -> dict[str, Any]:
-    """Return the scenario of a golden question as ADK's, whose user knows only what the plan says."""
+    """Return the scenario of a golden question as ADK's, whose user knows only the plan."""
     plan = "\n".join(scenario.filled_plan)
     if scenario.facts:
         plan += "\nYou know: " + "; ".join(f"{name}: {text}" for name, text in scenario.facts.items())
@@ -177,7 +177,7 @@ def _turns_at(
 
 
 def _left_out(turns: Sequence[Mapping[str, Any]], at: str) -> Iterator[Problem]:
-    """Yield what a golden question has no place for."""
+    """Yield the parts of a case for which a golden question has no field."""
     early = sum(content_text(either(turn, "final_response")) is not None for turn in turns[:-1])
     if early:
         text = (

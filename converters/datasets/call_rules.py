@@ -300,7 +300,7 @@ class Rule(BaseModel):
 
     @property
     def digest(self) -> str:
-        """A digest of what it asks for."""
+        """A digest of the rule's fields."""
         asked = {kind: getattr(self, kind) for kind in (*KINDS, "failed_calls")}
         return sha256(repr(asked).encode()).hexdigest()
 

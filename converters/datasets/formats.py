@@ -43,7 +43,7 @@ class UnroutedQuestion(GoldenQuestion):
     agents_evaluated: tuple[StrictStr, ...] = Field(default=())
 
     def reference(self, key: str) -> Any:
-        """Return what is expected under a key; None for `agents_evaluated`."""
+        """Return the reference under a key; None for `agents_evaluated`."""
         return None if key == "agents_evaluated" else super().reference(key)
 
 

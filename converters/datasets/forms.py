@@ -99,7 +99,7 @@ def _problems(value: Any, where: str, *, is_value_of_key: bool) -> Iterator[str]
 
 
 def _wanted(word: str, value: Mapping[str, Any], *, is_value_of_key: bool) -> str | None:
-    """Return what is expected of a form that is not as it must be, None if it is."""
+    """Return the expected form for one that is not valid, None if it is valid."""
     operand = value[word]
     if word == ANY:
         fits = isinstance(operand, list | tuple) and operand and None not in operand

@@ -1,4 +1,4 @@
-"""Golden datasets: the questions that sessions answer and what is expected of them; loading and extending."""
+"""Golden datasets: the questions that sessions answer, with their references; loading and extending."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ TextOfReply = Annotated[
 
 
 class ReferenceData(_Model):
-    """What is expected of a session. A part that is None is not judged; custom keys are kept.
+    """The references of a question. One that is None is not judged; custom keys are kept.
 
     `custom` has keys of the user's own by any name; metrics read them as they read those beside it.
 
@@ -342,7 +342,7 @@ def _is_late(value: object) -> bool:
 
 
 class DrillFault(_Model):
-    """What the nth `call` of a tool does in a drill, in place of what it would do.
+    """The fault of a tool's nth `call` in a drill.
 
     It `fails` (with the text `value`), `times_out`, answers `late` (by `value` seconds) or `empty` (with
     `value`, null), with an `injection` (the text `value` in its result), or with the data `value` of an
@@ -372,7 +372,7 @@ class DrillFault(_Model):
 
 
 class Scenario(_Model):
-    """A conversation whose user is simulated: what the user wants, knows, and is like.
+    """A simulated user's plan, knowledge and manner, for a conversation.
 
     The conversation begins with `starting_prompt`. `plan` is what the user wants, in order; a name in braces
     stands for the fact of that name. `facts` are all that the user knows and may say, by name. `faults` make
@@ -410,7 +410,7 @@ class Scenario(_Model):
 
     @property
     def goal(self) -> str | None:
-        """What must be so at the end if a question does not say it; None without a plan."""
+        """The goal that a judge checks at the end if the question has none; None without a plan."""
         wishes = "; ".join(f"{number}. {part}" for number, part in enumerate(self.filled_plan, 1))
         return f"the agent did all that the user wanted: {wishes}" if wishes else None
 
@@ -432,7 +432,7 @@ _OF_QUESTIONS = (*_ASKED, "goal", "reference_tool_interactions")
 
 
 class GoldenQuestion(_Model):
-    """One test case: the user's messages, and what is expected of the session that answers them.
+    """One test case: the user's messages, and the references for the session that answers them.
 
     Each of `user_values` is a name that stands for any text where `user_inputs` have it in braces. A question
     that nobody has reviewed yet has `reviewed` false. With a `scenario` the user is simulated: `user_inputs`
@@ -551,7 +551,7 @@ class GoldenQuestion(_Model):
         return frozenset(key for key in keys if self.reference(key) is not None)
 
     def reference(self, key: str) -> Any:
-        """Return the value of a key of `reference_data` or, of those of the question, of what it asks.
+        """Return the value of a key of `reference_data` or of the question's own keys.
 
         These are `id`, `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place.
 
@@ -689,7 +689,7 @@ def _words_of_others(raw: Any) -> list[str]:
 
 
 def _without_questions(raw: Any) -> Any:
-    """Return a dataset whose questions are taken out of `raw` one by one; what messages need stays."""
+    """Return a dataset whose questions are taken out of `raw` one by one; keys for messages stay."""
     questions = raw.get("golden_questions") if isinstance(raw, dict) else None
     if not isinstance(questions, list) or not questions:
         return raw
@@ -703,7 +703,7 @@ def _without_questions(raw: Any) -> Any:
 
 
 def _for_messages(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a message about a question needs of it: its id, and the keys of its `reference_data`."""
+    """Return the parts of a question that a message names: its id and the keys of its `reference_data`."""
     references = question.get("reference_data")
     keys = {"reference_data": dict.fromkeys(references)} if isinstance(references, dict) else {}
     return {"id": question.get("id"), **keys}
@@ -760,7 +760,7 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
 
 
 def _asked(question: Mapping[str, Any]) -> str:
-    """Return what a question asks, as one text: one without user inputs is itself only."""
+    """Return a question's user inputs as one text; without any, one that no other question equals."""
     scenario, inputs = question.get("scenario"), list(question.get("user_inputs") or ())
     return canonical(scenario or inputs or {"id": question["id"]})
 

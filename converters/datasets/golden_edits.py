@@ -25,7 +25,7 @@ Path = tuple[str | int, ...]
 
 
 class _Layout(NamedTuple):
-    """How a file is written: what a line of one level more begins with, and what ends a line, if any."""
+    """How a file is written: the indent of one more level, and the line ending, if any."""
 
     indent: str
     newline: str

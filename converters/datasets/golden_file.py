@@ -153,7 +153,7 @@ def _in_yaml(text: str, fields: Sequence[Question]) -> str:
 
 
 def _changes(text: str, node: Any, fields: Question) -> list[tuple[int, int, str]]:
-    """Return what replaces which characters of a YAML text, so that a map in it has new fields."""
+    """Return edits (start, end, text) of a YAML text, so that a map in it has new fields."""
     members = {key.value: (key, value) for key, value in node.value}
     found, added = [], []
     for name, value in fields.items():

@@ -116,7 +116,7 @@ def _header(text: str) -> list[str]:
 
 
 def delimiter_of(text: str) -> str:
-    """Return what separates the cells of a CSV: what the first line has most of."""
+    """Return the delimiter of a CSV: the one that is most frequent in the first line."""
     return max(",;\t", key=text.lstrip("\ufeff\r\n").partition("\n")[0].count)
 
 

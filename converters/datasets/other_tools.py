@@ -1,4 +1,4 @@
-"""Datasets of promptfoo, Inspect and DeepEval as golden questions; what has no counterpart is named."""
+"""Datasets of promptfoo, Inspect and DeepEval as golden questions; parts without counterpart are named."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _promptfoo(content: Any, where: str) -> _Found:
 
 
 def _unread(test: Any, at: str) -> Iterator[Problem]:
-    """Yield what a test, or the default of all, has that is not read."""
+    """Yield the keys of a test, or of the default of all, that are not read."""
     if not isinstance(test, dict):
         yield Problem(at, f"{test!r} {_NO_PLACE}: expected an object")
         return
@@ -139,7 +139,7 @@ def _of_user(messages: Iterable[Any]) -> list[Any]:
 def _of_assertions(
     assertions: Iterable[tuple[str, Any]], variables: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the references that assertions of promptfoo are, and what has no counterpart."""
+    """Return the references for assertions of promptfoo, and the assertions without counterpart."""
     found: dict[str, Any] = {}
     problems: list[Problem] = []
     for place, one in assertions:
@@ -170,7 +170,7 @@ _FOLDED = "case, white space and commas between digits are folded here"
 def _of_assertion(
     kind: str, one: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> tuple[str, Any, str] | None:
-    """Return the reference that an assertion is, with its value and what differs; None if there is none."""
+    """Return the reference for an assertion, its value and the difference; None without counterpart."""
     value, threshold = one.get("value"), one.get("threshold")
     if kind == "is-json":
         schema = "" if value is None else f" that meets the JSON Schema {_text(value)}"
@@ -294,7 +294,7 @@ def _question(
 
 
 def _left_out(given: Mapping[str, Any], known: Collection[str], at: str) -> Iterator[Problem]:
-    """Yield what an object has besides known keys: it is named, and the question is made without it."""
+    """Yield the unknown keys of an object: they are named, and the question is made without them."""
     for key in given:
         if key not in known and given[key] not in (None, [], {}, ""):
             yield Problem(f"{at}.{key}", _NO_PLACE, dropped=False)

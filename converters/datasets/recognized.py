@@ -41,7 +41,7 @@ def tool_of(path: Path) -> str:
 
 
 def _content(path: Path) -> Any:
-    """Return what a file has, of many lines or rows the first."""
+    """Return the content of a file, of many lines or rows the first."""
     if path.suffix in (".yaml", ".yml"):
         return {"tests": []}  # of these tools only promptfoo has such a file
     if path.suffix == ".csv":

@@ -343,7 +343,7 @@ def _number(value: Any, base: int) -> Any:
 
 
 def _completed(row: Row, spans: Sequence[Span]) -> Iterator[Span]:
-    """Yield spans, the topmost with what only the row records: session id, question id and state."""
+    """Yield spans, the topmost with the values of the row alone: session id, question id and state."""
     extracted = row.values.get("extracted_data") or {}
     state = state_of({"state": extracted.get("state_variables")})
     row_attributes = {

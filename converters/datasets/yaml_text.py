@@ -47,7 +47,7 @@ class _Read(NamedTuple):
 
 
 class _Events(NamedTuple):
-    """The events of a text that are not read yet, and what its anchors stand for."""
+    """The events of a text that are not read yet, and the values of its anchors."""
 
     rest: Iterator[Event]
     anchors: dict[str, _Read]
@@ -98,7 +98,7 @@ def _list(events: _Events, depth: int) -> _Read:
 
 
 def _map(events: _Events, depth: int) -> _Read:
-    """Return a map, with what `<<` merges into it."""
+    """Return a map, with the maps that `<<` merges into it."""
     import yaml
 
     own: dict[str, Any] = {}

@@ -53,7 +53,7 @@ def _conversation(document: Any) -> RecordedConversation:
 
 
 def _said(step: Mapping[str, Any], agent: Mapping[str, Any], name: str | None) -> Iterator[Said]:
-    """Yield what a step says and, after it, what was observed."""
+    """Yield a step's messages and, after them, its observations."""
     role = _ROLES.get(str(step.get("source")))
     if role is None:
         raise MalformedError(f"step {step.get('step_id')}: expected the source user, agent or system")

@@ -42,7 +42,7 @@ class Said(NamedTuple):
 
 
 class RecordedConversation(NamedTuple):
-    """Messages in order, and what is said of all of them.
+    """Messages in order, with the fields of the whole conversation.
 
     `scores` are attributes of evaluations (`evaluations`), `about` attributes of every turn, such as tags.
     """

@@ -96,7 +96,7 @@ def _of_trace(trace: Mapping[str, Any]) -> Attributes:
 
 
 def _span_of_trace(row: Any, group: ScopeGroup) -> Span:
-    """Return an observation as a span, with what belongs to its trace if it is topmost."""
+    """Return an observation as a span, with the fields of its trace if it is topmost."""
     span = _span(row, group)
     if span.parent_span_id is not None:
         return span

@@ -73,7 +73,7 @@ def read_all(documents: Sequence[tuple[Any, str]], conversation: Any) -> Iterato
 
 
 def said(messages: Any) -> Iterator[Said]:
-    """Yield what a list of messages says. Raises MalformedError for what is not a message."""
+    """Yield the content of a list of messages. Raises MalformedError if an item is not a message."""
     for number, raw in enumerate(plain.objects(messages, "messages"), 1):
         if raw.get("type") == "reasoning":
             continue

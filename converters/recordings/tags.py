@@ -1,4 +1,4 @@
-"""What Jaeger and Zipkin keep in tags of OpenTelemetry's spans: kind, status, scope and trace state."""
+"""OpenTelemetry's kind, status, scope and trace state, which Jaeger and Zipkin store in tags."""
 
 from __future__ import annotations
 

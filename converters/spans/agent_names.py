@@ -1,4 +1,4 @@
-"""What a span of a run tells of its agent: the name that it may have, and what is only a framework's part.
+"""The name of a run's agent; the names of a framework's own parts are not agents.
 
 Whether a run is an agent's depends on the spans around it: `evaluator/derive/agent_runs.py` decides.
 """
@@ -58,7 +58,7 @@ _LONGEST = 80  # characters
 
 
 def with_agent(observation: Observation, span: Span) -> Observation:
-    """Return an observation with what its span tells of the agent, besides what the dialect read."""
+    """Return an observation with the agent's attributes that its dialect did not read."""
     attributes = span.attributes
     if isinstance(observation, ModelCall | ToolUse):
         declared = _declared(attributes)

@@ -75,7 +75,7 @@ def of_span(scope: str | None, attributes: Mapping[str, Any], *names: str | None
 def placed(
     scope: str | None, attributes: Mapping[str, Any], counts: Mapping[str, Any], *names: str | None
 ) -> dict[str, Any]:
-    """Return what changes of a model call: the input with the tokens that were counted beside it.
+    """Return the changed fields of a model call: the input with the tokens counted beside it.
 
     See `of_span`; `counts` are the call's, by the field of an observation.
     """

@@ -1,4 +1,4 @@
-"""Checks of what the dialects of other packages return; our own are checked by mypy and by tests."""
+"""Checks of the observations by other packages' dialects; our own are checked by mypy and by tests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _COUNTS = range(2**63)
 
 
 def checked(observation: object, span: Span) -> Observation:
-    """Return what is read of a span; raise TypeError or ValueError if it is none, or a value is wrong."""
+    """Return an observation; raise TypeError or ValueError if it is not one, or a field is wrong."""
     if not isinstance(observation, _KINDS):
         raise TypeError(f"expected an Observation, got a value of type {type(observation).__name__}")
     if observation.span[:2] != (span.trace_id, span.span_id):

@@ -1,4 +1,4 @@
-"""What a model was given beside the messages: the declarations of its tools, and its instructions.
+"""The inputs of a model beside the messages: the declarations of its tools, and its instructions.
 
 A declaration is an object with `name` and, if recorded, `description` and `parameters` (a JSON schema),
 whatever the provider's form. A tool that runs on the provider's side has no name and is kept as it is.

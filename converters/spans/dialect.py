@@ -26,7 +26,7 @@ _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Signs(NamedTuple):
-    """What the spans of a dialect have: each has at least one of these scopes, attributes or names.
+    """The signs of a dialect: each of its spans has at least one of these scopes, attributes or names.
 
     `scope_prefixes` and `name_prefixes` are beginnings of the names of scopes and spans.
     """
@@ -48,7 +48,7 @@ class Signs(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    """How the spans of one family of instrumentations are found and read, and what they can record more.
+    """How the spans of one family of instrumentations are found and read, and the settings to record more.
 
     - `read`, where its tables are not enough, returns what a span records, given the log records of its ids.
     - `signs` are what its spans have, None for any span; `only_if` is a further condition.
@@ -87,7 +87,7 @@ class Dialect(NamedTuple):
 
 
 def kind_by(attribute: str, kinds: Mapping[str | None, Kind], default: Kind | None = None) -> KindOf:
-    """Return what tells a span's kind by the word in an attribute; `default` is for every other word."""
+    """Return a function from a span to its kind, by the word in an attribute; `default` for other words."""
 
     def kind(span: Span, attributes: Attributes) -> Kind | None:  # noqa: ARG001
         word = attributes.get(attribute)
@@ -97,7 +97,7 @@ def kind_by(attribute: str, kinds: Mapping[str | None, Kind], default: Kind | No
 
 
 def renaming(names: Mapping[str, str]) -> Callable[[Attributes], dict[str, Any]]:
-    """Return what gives attributes under the conventions' names, if the conventions' own are not there."""
+    """Return a function that renames attributes to the conventions' names, unless these are there."""
     known = frozenset(names)
 
     @lru_cache(maxsize=1024)

@@ -27,7 +27,7 @@ def conversation_digests(inputs: Any, outputs: Any) -> Digests | None:
 
 
 class Placed(NamedTuple):
-    """A request: the `whole` conversation, it up to the model's own last message, and what is `new` since."""
+    """A request: the `whole` conversation, its part up to the model's last message, and the `new` part."""
 
     whole: _Conversation
     history: _Conversation | None

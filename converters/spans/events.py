@@ -1,4 +1,4 @@
-"""A span's attributes with what its events add: log records, events of the span, or a list on the span."""
+"""A span's attributes with those of its events: log records, events of the span, or a list on it."""
 
 from __future__ import annotations
 

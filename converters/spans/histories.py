@@ -1,4 +1,4 @@
-"""Lists of messages as JSON text, each of which repeats one before: only what is new is read.
+"""Lists of messages as JSON text, each of which repeats one before: only new messages are read.
 
 Every call of a model repeats the messages of its turn, and often those of the whole conversation. What was
 parsed, counted and digested of them is taken from the list that the text begins with.

@@ -31,7 +31,7 @@ _REPR = re.compile(r"content=.*\btool_call_id=|Command\(|\[?(?:AI|Human|Tool)Mes
 
 
 def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
-    """Return a tool's call with what its recorded output tells of it.
+    """Return a tool's call with the result, id and failure in its recorded output.
 
     These are the message's content as the result, its call id, the tool's name, a failure by its status, the
     state that a command writes, and the node to which a command hands over.

@@ -1,4 +1,4 @@
-"""What LlamaIndex's workflows of agents add to spans: names in the repr of events, and wrapped prompts."""
+"""Spans of LlamaIndex's workflows of agents: names in the repr of events, and wrapped prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What log records beside a span tell of its calls and of the user, whatever their events are called.
+"""Calls and user messages in the log records beside a span, whatever their events are called.
 
 A record with the id of a call completes the tool's call of that id: its name, arguments, result and outcome.
 A record of an event `….user_prompt` or `….user_message` has the user's message. Both count wherever in the
@@ -99,7 +99,7 @@ def _said(log: LogRecord, name: str, fields: Mapping[str, Any]) -> str | None:
 
 
 def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
-    """Return a tool's call with what a record of it adds."""
+    """Return a tool's call with the fields that a log record of it adds."""
     arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
     failure = tool.failure
     if _is_failed(fields):

@@ -230,7 +230,7 @@ def _runs_code(part: dict[str, Any]) -> bool:
 
 
 def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None) -> MessageExchange:
-    """Return what is new in a model call, given its input messages and its output messages.
+    """Return the new part of a model call, given its input messages and its output messages.
 
     A request repeats the whole history: only what follows the model's last own message is new, and the
     results that may be: parallel calls may be repeated one by one, each with its result after it. The user's
@@ -282,7 +282,7 @@ def _exchange(
 
 
 def plain_message(value: Any, without_role: str | None = None) -> dict[str, Any] | None:
-    """Return a message as an object with its role, None for what is not a message.
+    """Return a message as an object with its role, None for any other value.
 
     LangChain serialises it in three ways (`{"lc": 1, "id": [..., "HumanMessage"], "kwargs": {...}}`,
     `{"type": "human", "data": {...}}`, its fields alone), or gives it as a pair. One that names no role has

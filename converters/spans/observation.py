@@ -1,4 +1,4 @@
-"""What one span records about an agent, in one vocabulary for all instrumentations: a type for each kind.
+"""An observation: one span's record of an agent, in one vocabulary, with a type for each kind.
 
 Each has the reference of its span, what the span says of the session, and the few fields of its kind. None
 means *unknown* in every field; JSON is canonical text. A dialect fills one directly, most by the conventions'
@@ -97,7 +97,7 @@ class SpanRef(NamedTuple):
 
 
 class SessionContext(NamedTuple):
-    """What a span says of its session: most say little, and the spans of a session the same.
+    """The session of a span: most spans say little of it, and those of a session say the same.
 
     `agent_version` is the agent's or, without one, the service's; `service_name` is the resource's. `prompts`
     are those used, each `name@version` or what is known of it. `sampled` tells whether other traces of the
@@ -121,7 +121,7 @@ class SessionContext(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """What a span of any kind may record beside its step.
+    """State, scores and declared tools, which a span of any kind may record.
 
     - `tool_declarations`: a JSON list of what a model was told of its tools (see `declarations`);
       `system_instructions`: its instructions.
@@ -160,7 +160,7 @@ class SpanFailure(NamedTuple):
 
 
 class MessageExchange(NamedTuple):
-    """What is new in a model call, or in what a run got and gave: its newest input, and its response.
+    """The new part of a model call or a run: its newest input, and its response.
 
     `continues` tells whether the newest input is the result of a tool and not the user's; None without input.
     `tool_calls` are those that the response requests; `tool_results` those that are new in the request, and
@@ -224,7 +224,7 @@ class RunSpan(NamedTuple):
 
 
 class TurnSpan(NamedTuple):
-    """What stands for one message of the user and all that follows; its texts are those of a `RunSpan`."""
+    """One message of the user and all that follows; its texts are those of a `RunSpan`."""
 
     span: SpanRef
     session: SessionContext = NO_CONTEXT
@@ -336,7 +336,7 @@ def kind_of(observation: Observation) -> Kind:
 
 
 def structure_of(observation: Observation) -> Structure:
-    """Return what is left of an observation that does not count: all but the fields of its kind."""
+    """Return an observation that does not count as structure: all but the fields of its kind."""
     return Structure(*observation[:6])
 
 
@@ -401,7 +401,7 @@ def shared_context(*values: Any) -> SessionContext:
 
 
 def fields_of(observation: Observation) -> Iterator[tuple[str, object]]:
-    """Yield an observation's kind and its fields, by name, without its span: what a pass can change."""
+    """Yield an observation's kind and its fields, by name, without its span: those that `changed` takes."""
     yield "kind", kind_of(observation)
     for name, value in zip(observation._fields, observation, strict=True):
         if isinstance(value, SessionContext | Notes | MessageExchange | TokenCounts):

@@ -1,4 +1,4 @@
-"""What counts of tokens are called, whoever writes them: one table of names by quantity.
+"""The names of counts of tokens in all instrumentations: one table of names by quantity.
 
 A name is compared by its words: `llm.usage.promptTokens` ends with the words of `input_tokens`. The longest
 ending decides, so that `reasoning_output_tokens` is not an output, and a further word before it makes it
@@ -116,7 +116,7 @@ def named(names: Iterable[str]) -> list[str]:
 
 
 def are_plausible(counts: Mapping[str, int]) -> bool:
-    """Return whether counts can be those of one call, as far as names alone tell what they are.
+    """Return whether counts can be those of one call, as far as their names tell.
 
     A prompt is never read from a cache as a whole, so that a cached input that equals the input is one value
     under two names; parts are not above the total that holds them. More cached tokens than input are

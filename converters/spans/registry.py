@@ -171,7 +171,7 @@ def observe(
     logs: Mapping[tuple[str, str], Sequence[LogRecord]],
     vendors: Sequence[Vendor] = (),
 ) -> list[Observation]:
-    """Return what spans record, each with the logs recorded under its (trace id, span id).
+    """Return the observations of spans, each with the logs recorded under its (trace id, span id).
 
     The dialects of `vendors` come before the installed ones. A span that a dialect fails to read is a
     `Structure`, and `unreadable` gives the reason.
@@ -215,7 +215,7 @@ def _holds_no_call(observation: Observation) -> bool:
 
 
 def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], dialect: str) -> Observation:
-    """Return an observation with what holds for the spans of all dialects."""
+    """Return an observation with the fields that are read alike in all dialects."""
     attributes = span.attributes
     counts, noted = _extras(tuple(attributes))
     observation = with_agent(observation, span)
@@ -235,7 +235,7 @@ def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], 
 
 
 def _with_noted(observation: Observation, attributes: Mapping[str, Any], noted: Iterable[str]) -> Observation:
-    """Return an observation with what attributes note whatever the dialect of its span."""
+    """Return an observation with the notes that are read alike in all dialects."""
     for name in noted:
         if name in _NOTED:
             observation = changed(observation, **{_NOTED[name]: text(attributes[name])})
@@ -247,7 +247,7 @@ def _with_noted(observation: Observation, attributes: Mapping[str, Any], noted: 
 
 
 def _of_simulated_user(span: Span) -> Structure:
-    """Return what a simulated user's own span records: nothing of the agent."""
+    """Return a simulated user's own span as structure: it records nothing of the agent."""
     attributes = span.attributes
     context = SessionContext(
         text(attributes.get(semconv.CONVERSATION_ID)), text(attributes.get(semconv.QUESTION_ID))
@@ -259,7 +259,7 @@ def _of_simulated_user(span: Span) -> Structure:
 
 @lru_cache(maxsize=4096)
 def _extras(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return those of a span's attributes that count tokens, and those that note what holds for any kind."""
+    """Return a span's attributes that count tokens, and those that hold notes."""
     return (
         tuple(name for name in names if _TOKENS in name.lower()),
         tuple(name for name in names if name in _NOTED or name == semconv.FAULT or name in _OF_BUSES),
@@ -267,7 +267,7 @@ def _extras(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _negative_count(attributes: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    """Return what is wrong with a span's counts of tokens: that one is negative."""
+    """Return an error if one of a span's counts of tokens is negative."""
     for name in names:
         value = attributes[name]
         if isinstance(value, int | float) and value < 0:
@@ -295,7 +295,7 @@ def _not_lowered(observation: Observation, span: Span) -> Observation:
 
 
 def _by_content(structure: Structure, span: Span) -> Observation:
-    """Return what a span records whose kind has a name that its dialect does not know, if it is a call."""
+    """Return a span as a call by its content, where its dialect does not know the name of its kind."""
     is_known = is_other_operation(span.attributes) or structure.notes.sums_up is not None
     if is_known or not has_kind(span.attributes):
         return structure
@@ -310,7 +310,7 @@ def _by_content(structure: Structure, span: Span) -> Observation:
 
 
 def _by_structure(observation: Observation, span: Span) -> Observation:
-    """Return what a span records that no dialect understands, by its structure; else marked as such.
+    """Return a span that no dialect understands, read by its structure; else marked as such.
 
     One that the conventions understand is completed by what it has under other names.
     """

@@ -92,7 +92,7 @@ def _is_context(name: str, value: Any) -> bool:
 
 
 def with_io(run: RunSpan, inputs: Any, outputs: Any, *, topmost: bool = False) -> RunSpan:
-    """Return a run with what its input and its output show of the user's message and of the reply.
+    """Return a run with the user's message and the reply that its input and its output show.
 
     What it has already comes first; a bare text counts only where the run is `topmost`.
     """
@@ -106,7 +106,7 @@ def with_io(run: RunSpan, inputs: Any, outputs: Any, *, topmost: bool = False) -
 
 
 def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
-    """Return a tool's call with what its output tells of it, where a framework wraps results."""
+    """Return a tool's call with the result in its output, where a framework wraps results."""
     if isinstance(value, dict) and value.keys() >= {"tool_name", "raw_output"}:  # LlamaIndex
         failed = tool.failure is not None or value.get("is_error") is True
         return changed(tool, result=json_text(python_value(value["raw_output"])), failed=failed)

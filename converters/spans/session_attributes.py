@@ -61,7 +61,7 @@ _NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS, *_OF_PROMPTS, semco
 
 
 def session_of(observation: Observation, span: Span) -> SessionContext:
-    """Return what a span records of its session, which its dialect may have read in part."""
+    """Return the session of a span, which its dialect may have read in part."""
     session, changes = observation.session, dict[str, Any]()
     if semconv.SESSION_ID in span.attributes:
         changes = _given(span.attributes)
@@ -92,7 +92,7 @@ def of_resource(resource: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the application gave to `session()`: before it, a library's own ids do not count."""
+    """Return the application's arguments of `session()`: beside them, a library's ids do not count."""
     found = {
         "conversation_id": text(attributes[semconv.SESSION_ID]),
         "user_id": text(attributes.get(semconv.USER_ID)),
@@ -102,7 +102,7 @@ def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of(attributes: Mapping[str, Any], known: SessionContext) -> dict[str, Any]:
-    """Return what attributes tell of a session, besides what is known."""
+    """Return the fields of a session that attributes add to the known ones."""
     found = {
         "user_id": None if known.user_id else first_text(map(attributes.get, USERS)),
         "tags": None
@@ -129,7 +129,7 @@ def _tags(value: Any) -> tuple[str, ...]:
 
 
 def _prompts(attributes: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the prompts that a span names, each `name@version` or what there is of it."""
+    """Return the prompts that a span names, each `name@version`, a name or a version."""
     found = []
     for names, versions in PROMPTS:
         known = [_first_word(attributes, kinds) for kinds in (names, versions)]

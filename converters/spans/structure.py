@@ -1,4 +1,4 @@
-"""Spans that no dialect understands, read by what their attributes are called and shaped like.
+"""Spans that no dialect understands, read by the names and shapes of their attributes.
 
 An instrumentation that follows no convention still has an attribute for the kind of a span
 (`acme.span.type: "tool"`), with the inputs and outputs beside it, and a model call has a model with tokens or
@@ -102,7 +102,7 @@ _OUTCOME = re.compile(r"[._](?:tool_result|execution)$")
 
 
 class _Layout(NamedTuple):
-    """Which of a span's attributes may record what, by their names."""
+    """A span's attributes by the field that each may record, as their names tell."""
 
     kinds: tuple[str, ...]
     models: tuple[str, ...]
@@ -120,7 +120,7 @@ class _Layout(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _layout(keys: tuple[str, ...]) -> _Layout:
-    """Return what attributes may record."""
+    """Return the fields that attributes may record."""
     names = {key: _normalized(key) for key in keys if not _FOREIGN.match(key)}
 
     def named(pattern: re.Pattern[str]) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ def _with_held(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Observation | None:
-    """Return what a span records by the structure of its attributes; None if that shows no step.
+    """Return a span read by the structure of its attributes; None if they show no step.
 
     `by_shape` is set for a model call that no attribute calls one: it counts only where a trace has no other
     (see `derive.passes`).
@@ -185,7 +185,7 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Observation 
 
 
 def outcome_of_tool(structure: Structure, span: Span) -> ToolUse | None:
-    """Return what a span such as `acme.tool_result` records of the tool that is above it; None for others.
+    """Return the tool's result in a span such as `acme.tool_result` below it; None for other spans.
 
     It has no name of its own, and counts only directly below the span of a tool (see `derive.shapes`).
     """
@@ -233,7 +233,7 @@ def completed_by_structure(observation: Observation, span: Span) -> Observation:
 
 
 def _is_known(exchange: MessageExchange) -> bool:
-    """Return whether something is read of what a model or an agent was told, or of what it answered."""
+    """Return whether an input or an answer of a model or an agent is read."""
     known = (exchange.user_input, exchange.tool_calls, exchange.tool_results)
     return any(known) or exchange.response is not None
 
@@ -248,7 +248,7 @@ def _kind(layout: _Layout, attributes: Mapping[str, Any]) -> tuple[Kind | None, 
 
 
 def kind_in_word(value: Any) -> Kind | None:
-    """Return the kind that a word for it says; None for another word, or one for what is not a step."""
+    """Return the kind that a word names; None for any other word, and for one that names no step."""
     return _WORDS.get(_word(value))
 
 
@@ -441,7 +441,7 @@ def _run(
 
 
 def _with_said(run: RunSpan, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> RunSpan:
-    """Return a run with what it records of the user's message and of the reply.
+    """Return a run with its user's message and its reply.
 
     A bare text is the user's message or the reply only of a run that is an agent's.
     """

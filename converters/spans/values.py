@@ -38,7 +38,7 @@ def parse_json(value: Any, loads: Callable[[str], Any] = orjson.loads) -> Any:
 
 
 def exact_json(value: Any) -> Any:
-    """Return what `parse_json` does; integers beyond 64 bits, which it reads as floats, are texts."""
+    """Parse JSON as `parse_json` does; integers beyond 64 bits, which it reads as floats, are texts."""
     if not isinstance(value, str):
         return value
     try:

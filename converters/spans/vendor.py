@@ -60,7 +60,7 @@ def dialect_of_vendor(vendor: Vendor) -> Dialect:
 
 
 def _values(vendor: Vendor, span: Span, attributes: Attributes, kind: Kind | None) -> Attributes:
-    """Return what a vendor's attributes hold, under the conventions' names."""
+    """Return the values of a vendor's attributes, under the conventions' names."""
     session = _given(attributes, semconv.CONVERSATION_ID, vendor.session_id)
     if kind is None:
         return session
@@ -115,7 +115,7 @@ def _run(vendor: Vendor, run: RunSpan, span: Span, attributes: Attributes) -> Ob
 
 
 def _kind(vendor: Vendor, attributes: Mapping[str, Any]) -> Kind | None:
-    """Return the kind that a vendor's attribute gives a span; without it, what the span's other ones show."""
+    """Return the kind that a vendor's attribute gives a span; without it, that of its other attributes."""
     value = attributes.get(vendor.kind or "")
     word = _KINDS.get(dict(vendor.kinds).get(str(value), "")) if value is not None else None
     if word is None and value is not None:

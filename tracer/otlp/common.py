@@ -23,7 +23,7 @@ class MalformedError(ValueError):
 
 
 class ScopeGroup(NamedTuple):
-    """The encoded records of one scope, their position in the document, and what they share."""
+    """The encoded records of one scope, their position in the document, their resource and scope."""
 
     where: str
     records: Iterable[Any]
@@ -66,7 +66,7 @@ def not_finite(number: float) -> str:
 
 
 def span_warnings(span: Span) -> Sequence[str]:
-    """Return what is implausible in a span, which is kept as it came."""
+    """Return warnings about implausible values in a span, which is stored as it came."""
     if 0 < span.start_ns <= span.end_ns and span.parent_span_id != span.span_id:
         return ()
     warnings = []
@@ -81,5 +81,5 @@ def span_warnings(span: Span) -> Sequence[str]:
 
 
 def log_warnings(log: LogRecord) -> Sequence[str]:
-    """Return what is implausible in a log record, which is kept as it came."""
+    """Return warnings about implausible values in a log record, which is stored as it came."""
     return () if log.time_ns else ("the log record has no time; it is kept at 1970",)

@@ -14,7 +14,7 @@ from spangrade.tracer.receiver.limits import RejectedError
 
 @dataclass(slots=True)
 class Access:
-    """What a request must show: the token, if there is one. It may be replaced at any time.
+    """The token that a request must have, if there is one. It may be replaced at any time.
 
     `allows`, if given, decides in place of the token: whether a key may "send" records, or "read" metrics;
     None as long as nobody needs a key.

@@ -77,7 +77,7 @@ class Counters:
             _log.warning("rejected %d %s of an accepted request of %s: %s%s", count, signal, peer, why, more)
 
     def _since_last_line(self, kind: int | str, count: int) -> str | None:
-        """Return what to say of those that were not logged, None if this one is not logged either."""
+        """Return a note on the events that were not logged, None if this one is not logged either."""
         now = self._clock()
         if now - self._logged_s.get(kind, -_QUIET_S) < _QUIET_S:
             self._unlogged[kind] += count

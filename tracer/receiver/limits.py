@@ -130,7 +130,7 @@ def too_long(record: Span | LogRecord, limit: int) -> str | None:
 
 
 def _values(record: Span | LogRecord) -> Iterator[tuple[str, Any]]:
-    """Yield the texts and values of a record, and what they are."""
+    """Yield the texts and values of a record, each with its name."""
     for field in (
         "name",
         "status_message",

@@ -49,7 +49,7 @@ class Receiving(NamedTuple):
 
 
 class Reread(NamedTuple):
-    """What a receiver uses from now on, read again from files."""
+    """The token, certificate and redaction that a receiver uses from now on, read again from files."""
 
     token: str | None
     redact: Callable[[Record], Record] | None
@@ -93,7 +93,7 @@ class ReceiverSettings:
 
 
 def landing_folder(text: str) -> str:
-    """Return the URL of a landing folder. Raises InputError for what cannot be one."""
+    """Return the URL of a landing folder. Raises InputError if a text is not one."""
     return storage_url("lake", text)
 
 

@@ -68,7 +68,7 @@ def shrink(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def remove_copy(path: Path) -> None:
-    """Remove what an interrupted `shrink` left beside a database, which must be open for writing."""
+    """Remove the copy that an interrupted `shrink` left beside a database, which is open for writing."""
     folder = shrinking_copy(Path(os.path.realpath(path))).parent
     if folder.is_dir():
         shutil.rmtree(folder)
@@ -78,7 +78,7 @@ def remove_copy(path: Path) -> None:
 
 
 def spilled(path: Path) -> dict[Path, int]:
-    """Return the files to which queries spilled what exceeded memory, and when each last changed, in ns."""
+    """Return the files to which queries spilled their data, and when each last changed, in ns."""
     files = {}
     for file in Path(f"{os.path.realpath(path)}.tmp").glob("*"):
         with suppress(FileNotFoundError):  # another process has ended
@@ -87,7 +87,7 @@ def spilled(path: Path) -> dict[Path, int]:
 
 
 def remove_spilled(path: Path, before: dict[Path, int]) -> None:
-    """Remove what a dead process spilled: of the files `before` the database was opened, the unchanged ones.
+    """Remove the spilled files of a dead process: those of `before` that have not changed since.
 
     The database must be open for writing.
     """

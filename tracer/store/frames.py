@@ -1,4 +1,4 @@
-"""Frames: the rows of a spool's segment, each with checksums, so that damage costs only what it hits.
+"""Frames: the rows of a spool's segment, each with checksums, so that damage costs only the frame it hits.
 
 A frame is a header and its payload, an Arrow IPC stream of rows. The header has a marker, the kind of table,
 the payload's length and CRC-32, and a CRC-32 of its own: after damage the length can still be trusted, or the
@@ -110,7 +110,7 @@ def _header(content: bytes) -> _Header | None:
 
 
 def _frame(header: _Header, payload: bytes) -> Frame | None:
-    """Return the frame with a payload, None if the payload is not what was written."""
+    """Return the frame with a payload, None if the payload was damaged."""
     if len(payload) != header.length or zlib.crc32(payload) != header.checksum:
         return None
     table = _TABLES[header.kind]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def database_file(path: str | Path) -> Path:
-    """Return the path of the database's file: what a symbolic link points to, else the path as it is.
+    """Return the path of the database's file: the target of a symbolic link, else the path as it is.
 
     Its spool, its locks and its compacted copy are beside that file.
     """

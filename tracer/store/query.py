@@ -117,7 +117,7 @@ def check_one_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
 def _time_limit(
     connection: duckdb.DuckDBPyConnection, timeout_s: float, on_overrun: Callable[[], None] | None
 ) -> Iterator[threading.Event]:
-    """Interrupt what a connection does after a time or at Ctrl-C; give an event that is set after it."""
+    """Interrupt a connection's query after a time or at Ctrl-C; give an event that is set then."""
     done, expired, pressed, over = (threading.Event() for _ in range(4))
 
     def watch() -> None:
@@ -172,7 +172,7 @@ def _at_ctrl_c(press: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def bounded_memory() -> Iterator[None]:
-    """Bound what this process allocates, on Linux, unless SPANGRADE_MEMORY_LIMIT is set."""
+    """Bound this process's memory, on Linux, unless SPANGRADE_MEMORY_LIMIT is set."""
     if sys.platform != "linux" or os.environ.get(MEMORY_LIMIT_VARIABLE):
         yield
         return

@@ -1,4 +1,4 @@
-"""The rows of a query, in memory: what `Database.sql()` and `Run.scores` return."""
+"""The rows of a query, in memory, as `Database.sql()` and `Run.scores` return them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _LOG_TEXTS = tuple(name for name in LogRecord._fields if name not in KEYS["logs"
 
 
 def rank(record: Span | LogRecord) -> tuple[int | str, ...]:
-    """Return what is greatest for the record that is stored, of those with one id."""
+    """Return a key for sorting: of the records with one id, the greatest is stored."""
     if isinstance(record, Span):
         texts = [_text(record, name) for name in _SPAN_TEXTS]
         size = sum(len(_text(record, name).encode()) for name in ("attributes", "events"))

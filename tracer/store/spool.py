@@ -38,7 +38,7 @@ _REFUSED = (duckdb.DataError, duckdb.IntegrityError)  # rows that the tables can
 
 
 class DamagedSegment(NamedTuple):
-    """What could not be loaded from a segment: how many bytes, kept in `kept_in`, and a sentence about it.
+    """A damaged part of a segment: its number of bytes, the file `kept_in` that has them, a sentence.
 
     `size` is 0 if the segment cannot be read now; it stays in the spool.
     """
@@ -267,7 +267,7 @@ def drain(
 def read_segment(
     segment: Path, on_damage: Callable[[DamagedSegment], None] = _log_damage
 ) -> dict[Table, list[na.Array]] | None:
-    """Return the rows of a sealed segment, None if it cannot be read now; keep what is damaged beside it."""
+    """Return the rows of a sealed segment, None if it cannot be read now; keep damaged bytes beside it."""
     try:
         parts = list(read_frames(segment))
     except OSError as error:

@@ -32,7 +32,7 @@ def text_literal(text: str) -> str:
 
 
 def error_line(error: Exception) -> str:
-    """Return an error of DuckDB in one line: what is wrong, and the names that it suggests instead.
+    """Return an error of DuckDB in one line, with the names that it suggests.
 
     A value that cannot be converted may have been recorded: it is not shown.
     """

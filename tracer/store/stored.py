@@ -19,7 +19,7 @@ class Stored(Protocol):
 
     @property
     def path(self) -> Path:
-        """What messages call it."""
+        """The path, as messages name it."""
         ...
 
     @property

@@ -109,7 +109,7 @@ def remember_checked(path: Path) -> None:
 
 
 def _file_state(location: str) -> tuple[int, ...] | None:
-    """Return what changes whenever a file is written; None if there is more to it in a write-ahead log."""
+    """Return a state that changes with every write to a file; None if it has a write-ahead log."""
     if os.path.lexists(f"{location}.wal"):
         return None
     try:
@@ -132,7 +132,7 @@ def shrinking_copy(path: Path) -> Path:
 def table_problem(
     connection: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, Mapping[str, str]]
 ) -> str | None:
-    """Return what our statements lack in a schema of the store, None if it has all they need.
+    """Return the first table or column that a schema of the store lacks, None if it has all.
 
     `tables` gives the DuckDB types by table and column, VARCHAR for JSON too. What else there is, is ignored.
     """

@@ -75,7 +75,7 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
 
 
 def _response(response: Attributes) -> dict[str, Any]:
-    """Return what a whole response records: what is not in it did not happen."""
+    """Return the fields of a whole response: an item that it lacks did not happen."""
     grounding, usage = either(response, "grounding_metadata"), either(response, "usage_metadata")
     chunks = either(grounding, "grounding_chunks")
     changes: dict[str, Any] = {

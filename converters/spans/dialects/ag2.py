@@ -71,7 +71,7 @@ def _is_idle(span: Span) -> bool:
 
 
 def _said(outputs: Any) -> str | None:
-    """Return what an agent that stands for the user says; None if it is another agent."""
+    """Return the message of an agent that stands for the user; None for any other agent."""
     messages = objects(parse_json(outputs))
     if not messages or any(message.get("role") != "user" for message in messages):
         return None

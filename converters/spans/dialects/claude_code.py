@@ -37,7 +37,7 @@ _PARTLY_LOGGED = ("Agent", "Task")
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
-    """Read a span by Claude Code's attributes and events, and by the GenAI conventions what they lack."""
+    """Read a span by Claude Code's attributes and events, then by the GenAI conventions."""
     attributes, word = span.attributes, span.name.removeprefix("claude_code.")
     given = {semconv.TOOL_NAME: attributes.get("tool_name"), **attributes}
     observation = genai.read_attributes(span, given, _KINDS.get(word, "other"))
@@ -92,7 +92,7 @@ def _output(span: Span) -> Any:
 
 
 def _tokens(attributes: Attributes) -> dict[str, Any]:
-    """Return the tokens of a model call, whose input leaves out what was cached."""
+    """Return the tokens of a model call, whose input leaves out cached tokens."""
     cached = {
         f"cache_{name}_input_tokens": attributes.get(f"cache_{name}_tokens") for name in ("read", "creation")
     }

@@ -47,7 +47,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 
 
 def _call(base: Structure, result: Attributes) -> ToolUse:
-    """Return what the event of a result adds to the span of its call, which is above it."""
+    """Return the span of a call with the event of its result, which is below it."""
     output = text(result.get("output"))
     failure = SpanFailure(output) if text(result.get("success")) == "false" else None
     return ToolUse(

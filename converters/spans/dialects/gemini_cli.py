@@ -16,7 +16,7 @@ from spangrade.tracer.span import Span
 
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    """Return a tool's id and arguments; what its messages hold is not its result."""
+    """Return a tool's id and arguments; its messages do not hold its result."""
     if kind != "tool":
         return {}
     arguments = json_object(attributes.get(semconv.INPUT_MESSAGES)).get("args")

@@ -156,7 +156,7 @@ _OF_A_SHAPE = frozenset(name for names in (*_NAMES.values(), *_TOKENS.values()) 
 
 
 class _Shape(NamedTuple):
-    """The attribute that spans of one shape have for each of `_NAMES`; None for what is absent."""
+    """The attribute that spans of one shape have for each of `_NAMES`, or None."""
 
     conversation_id: str | None
     question_id: str | None
@@ -186,7 +186,7 @@ class _Shape(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _shape(names: frozenset[str]) -> _Shape:
-    """Return the shape of spans by the names of their attributes: what is absent costs nothing."""
+    """Return the shape of spans by the names of their attributes: an absent one costs nothing."""
 
     def newest(known: tuple[str, ...]) -> str | None:
         return next((name for name in known if name in names), None)
@@ -196,7 +196,7 @@ def _shape(names: frozenset[str]) -> _Shape:
 
 
 class _Read(NamedTuple):
-    """What spans with messages have besides what all have."""
+    """The fields that only spans with messages have."""
 
     exchange: MessageExchange = NO_EXCHANGE
     declarations: str | None = None
@@ -209,7 +209,7 @@ _NOTHING = _Read()
 
 
 def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None = None) -> Observation:
-    """Read a span by the conventions, given its attributes (and what its events add to them).
+    """Read a span by the conventions, given its attributes (with those that its events add).
 
     Its `kind` is that which its operation names, unless it is given. A tool without a name is none.
     """
@@ -329,7 +329,7 @@ def _exchanged(
     conversation_id: str | None,
     previous: str | None,
 ) -> _Read:
-    """Return what a call of a model or of an agent records of messages, tools and instructions.
+    """Return the messages, tools and instructions of a call of a model or of an agent.
 
     `previous` is the id of the response that it continues, in an API that keeps the conversation.
     """
@@ -353,7 +353,7 @@ def _exchanged(
 
 
 def _of_turn(attributes: Mapping[str, Any], shape: _Shape, exchange: MessageExchange) -> MessageExchange:
-    """Return an exchange with what a turn records of itself, which comes before the messages."""
+    """Return an exchange with the texts that a turn records of itself, which precede the messages."""
     for field, name in (("user_input", shape.turn_input), ("response", shape.turn_output)):
         if name and ((own := text(attributes[name])) or attributes[name] == ""):
             exchange = exchange._replace(**{field: own or ""})  # type: ignore[arg-type]  # an empty reply is one
@@ -377,7 +377,7 @@ def _counts(
 
 
 def structure(span: Span, attributes: Mapping[str, Any] = MappingProxyType({})) -> Structure:
-    """Return what a span has whatever it is; the rest of a kind's record may follow it."""
+    """Return the fields that a span of any kind has; those of its own kind may follow."""
     return structure_of(read_attributes(span, attributes, "other"))
 
 
@@ -392,7 +392,7 @@ def kind_of_span(span: Span, attributes: Mapping[str, Any]) -> Kind:
 
 
 def _kind_by_content(attributes: Mapping[str, Any]) -> Kind:
-    """Return the kind of a span whose operation has a name that is not known, by what it records."""
+    """Return the kind of a span whose operation has an unknown name, by its content."""
     if text(attributes.get(semconv.TOOL_NAME)):
         called = any(map(attributes.get, CALL_IDS))
         ran = semconv.TOOL_CALL_ARGUMENTS in attributes and semconv.TOOL_CALL_RESULT in attributes
@@ -512,7 +512,7 @@ def _messages(
 
 
 def reader(dialect: Dialect) -> Read:
-    """Return what reads a span of a dialect."""
+    """Return the function that reads a span of a dialect."""
     if dialect.read is not None:
         return dialect.read
     tell_kind, values, fixes, alone = dialect.kind, dialect.values, dialect.fixes, dialect.alone

@@ -1,4 +1,4 @@
-"""LiteLLM's own OpenTelemetry callback: the conventions, with what they lack in attributes of its own.
+"""LiteLLM's own OpenTelemetry callback: the conventions, with further attributes of its own.
 
 A reply that calls tools has no parts: the calls are `gen_ai.completion.N.function_call.*`, without ids. The
 usage with its details is Python's repr of a dict. `raw_gen_ai_request` repeats the call that it is in.

@@ -50,7 +50,7 @@ _GENERATIONS = frozenset({"llm_generation", "model_generation"})
 
 
 def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
-    """Read a span by the conventions or by OpenInference's attributes, and by Mastra's what they lack."""
+    """Read a span by the conventions or by OpenInference's attributes, then by Mastra's."""
     attributes = span.attributes
     type_ = text(attributes[_TYPE])
     kind = _KINDS.get(type_, "other")

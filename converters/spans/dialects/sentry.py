@@ -1,4 +1,4 @@
-"""Sentry's spans of agents: the conventions with names of its own for what is said and passed.
+"""Sentry's spans of agents: the conventions with its own names for messages and arguments.
 
 https://develop.sentry.dev/sdk/telemetry/traces/modules/ai-agents/
 """
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def _exchange(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
-    """Return the messages that a model or an agent was given, and what it answered."""
+    """Return the messages that a model or an agent was given, and its answer."""
     own: dict[str, Any] = {}
     given = attributes.get(semconv.INPUT_MESSAGES, attributes.get("gen_ai.request.messages"))
     if isinstance(given := parse_json(given), list):
@@ -50,7 +50,7 @@ def _messages(message: Any) -> list[Any]:
 
 
 def _answer(attributes: Attributes) -> dict[str, Any]:
-    """Return what the model answered as a message of OpenAI's."""
+    """Return the model's answer as a message in OpenAI's form."""
     said, calls = parse_json(attributes.get(_TEXT)), parse_json(attributes.get(_CALLS))
     texts = said if isinstance(said, list) else [said]
     return {
