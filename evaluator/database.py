@@ -326,6 +326,7 @@ class Database:
         before: str | datetime | None = None,
         by_arrival: bool = False,
         user: str | None = None,
+        runs_before: str | datetime | None = None,
         dry_run: bool = False,
         on_start: Callable[[Deleted], None] = lambda counted: None,  # noqa: ARG005
     ) -> Deleted:
@@ -333,17 +334,19 @@ class Database:
 
         They are those of the ids `sessions`, those that ended `before` a time (a `datetime`, a text such as
         `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `by_arrival`,
-        sessions of which a part arrived after that time stay, however old they are. With `dry_run` they are
-        only counted. `on_start` is called with the counts before anything is deleted: the whole file is
-        written again, once, however many sessions there are. Raises InputError for an unknown id, or if
-        nothing says what to delete.
+        sessions of which a part arrived after that time stay, however old they are. Runs that were graded
+        before `runs_before` go with their scores, unless one has the latest verdict of a session that stays.
+        With `dry_run` they are only counted. `on_start` is called with the counts before anything is deleted:
+        the whole file is written again, once, however many sessions there are. Raises InputError for an
+        unknown id, or if nothing says what to delete.
         """
         return deletion.delete(
             self._file,
             sessions=several(sessions),
-            before_ns=deletion.time_to_delete(sessions, before, user),
+            before_ns=deletion.time_to_delete(sessions, before, user, runs_before),
             by_arrival=by_arrival,
             user=user,
+            runs_before_ns=parsed_time("runs_before", runs_before),
             dry_run=dry_run,
             wait_s=WAIT_S,
             configured=self._callbacks.configured,

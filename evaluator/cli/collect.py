@@ -48,7 +48,7 @@ class ReceiverOptions:
     tls_cert: Path | None = option(None, "A certificate (PEM) to serve TLS with.")
     tls_key: Path | None = option(None, "The certificate's key (PEM).")
     retention: str | None = option(
-        None, "Delete sessions that ended and arrived longer ago, once a day.", metavar="30d"
+        None, "Delete sessions that ended and arrived, and runs, longer ago, once a day.", metavar="30d"
     )
     redact: str | None = option(
         None,
@@ -164,11 +164,13 @@ def collect(
 def deletion(age: str) -> Callable[[Path], None]:
     """Return a function that logs how much is older, then deletes it, in processes of their own.
 
-    They derive sessions first. Age counts from the arrival too: an import of old recordings is kept.
+    They derive sessions first. Age counts from the arrival too: an import of old recordings is kept. Runs of
+    that age go as well.
     """
 
     def delete(db: Path) -> None:
         command = [sys.executable, "-m", "spangrade", "delete", "--db", str(db), "--before", age]
+        command += ["--runs-before", age]
         for options in (["--by-arrival", "--dry-run"], ["--by-arrival"]):
             done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)  # noqa: S603 (our own)
             if done.returncode:

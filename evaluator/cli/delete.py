@@ -24,7 +24,19 @@ class DeleteOptions:
     dry_run: bool = option(False, "Delete nothing, only count.")
 
 
-def delete(which: DeleteOptions, at: InFile, printed: Printed) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteInFile(DeleteOptions):
+    """Which runs are deleted besides."""
+
+    runs_before: str | None = option(
+        None,
+        "Runs graded before, unless one has a session's latest verdict.",
+        metavar="TIME",
+        rare=True,
+    )
+
+
+def delete(which: DeleteInFile, at: InFile, printed: Printed) -> None:
     """Delete sessions for good: spans, logs, what is derived, scores; the file becomes smaller."""
     with at.opened() as opened:
 
@@ -46,7 +58,8 @@ def delete(which: DeleteOptions, at: InFile, printed: Printed) -> None:
 
 
 def _what(deleted: Deleted) -> str:
-    return (
+    what = (
         f"{counted(deleted.sessions, 'session')}: "
         f"{counted(deleted.spans, 'span')} and {counted(deleted.logs, 'log')}"
     )
+    return f"{what}; {counted(deleted.runs, 'run')}" if deleted.runs else what

@@ -1,4 +1,4 @@
-"""Deleting sessions: their spans, their logs, what was derived from them and their scores."""
+"""Deleting sessions, with their spans, logs, derived rows and scores, and runs with theirs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ LOGS_TO_DELETE = """trace_id IN (FROM traces_to_delete) OR trace_id IS NULL AND 
     (attributes->>'$."gen_ai.conversation.id"') IN (FROM to_delete)
     OR (attributes->>'$."gen_ai.conversation.id"') IS NULL AND time_ns < $before AND seq < $first_kept)"""
 
+RUN_TABLES = ("scores", "verdicts", "run_metrics", "run_questions", "runs")
+
 NO_LIMIT = 2**63 - 1
 _GROWING = (".open", ".part")  # segments of the spool that another process still writes
 _SEAL_WAIT_S = 20.0  # a receiver seals its segment every second
@@ -36,7 +38,7 @@ _log = logging.getLogger("spangrade")
 
 
 class Deleted(NamedTuple):
-    """How much was deleted, and by how many bytes the file became smaller.
+    """How much was deleted, and by how many bytes the file became smaller. `runs` are those of a grade.
 
     `rejected_files` are files of the spool that could not be loaded; whose spans they hold is unknown.
     """
@@ -46,6 +48,7 @@ class Deleted(NamedTuple):
     logs: int
     bytes_saved: int
     rejected_files: int = 0
+    runs: int = 0
 
 
 def delete(
@@ -55,12 +58,16 @@ def delete(
     before_ns: int | None = None,
     by_arrival: bool = False,
     user: str | None = None,
+    runs_before_ns: int | None = None,
     dry_run: bool = False,
     wait_s: float = 0.0,
     configured: Configured = NOT_CONFIGURED,
     on_start: Callable[[Deleted], None] = lambda counted: None,  # noqa: ARG005
 ) -> Deleted:
     """Delete the sessions of some ids, those that ended before a time, and those of a user; shrink the file.
+
+    Runs that were graded before `runs_before_ns` are deleted, with their scores, verdicts and questions,
+    unless one has the latest verdict of a session that stays.
 
     A session is deleted whole or not at all. A span that arrives for it later is new; one that a receiver has
     acknowledged before is not, even if it is not in the database yet. Files of the spool that could not be
@@ -105,12 +112,13 @@ def delete(
             logs=count_rows(store, f"logs WHERE {LOGS_TO_DELETE}", before),
             bytes_saved=0,
             rejected_files=len(rejected),
+            runs=select_runs(store, runs_before_ns),
         )
         if dry_run:
             return deleted
         for file in rejected:
             file.unlink(missing_ok=True)
-        if not (deleted.sessions or deleted.spans or deleted.logs):
+        if not (deleted.sessions or deleted.spans or deleted.logs or deleted.runs):
             return deleted
         on_start(deleted)
         with store.transaction():
@@ -119,6 +127,9 @@ def delete(
             store.query("DELETE FROM last_import WHERE trace_id IN (FROM traces_to_delete)")
             for table in session_tables(store):
                 store.query(f"DELETE FROM {table} WHERE session_id IN (FROM to_delete)")  # noqa: S608 (our own names)
+            for table in RUN_TABLES:
+                store.query(f"DELETE FROM {table} WHERE run_id IN (FROM runs_to_delete)")  # noqa: S608 (our own names)
+            store.query("DELETE FROM golden_questions WHERE digest NOT IN (SELECT digest FROM run_questions)")
             mark_pending(store.connection, "to_delete")
         shrink(store.connection, store.path)
         return deleted._replace(bytes_saved=size - db.stat().st_size)
@@ -157,12 +168,14 @@ def _rejected(db: Path, before_ns: int | None) -> list[Path]:
     return [file for file in rejected_files(db) if before_ns is None or file.stat().st_mtime_ns < before_ns]
 
 
-def time_to_delete(sessions: object, before: str | datetime | None, user: str | None) -> int | None:
+def time_to_delete(
+    sessions: object, before: str | datetime | None, user: str | None, runs: object = None
+) -> int | None:
     """Return the time before which sessions are deleted, in ns since the epoch; None if it is not given.
 
-    Raises InputError if nothing says which sessions.
+    Raises InputError if nothing says which sessions, or `runs`.
     """
-    if not sessions and before is None and user is None:
+    if not sessions and before is None and user is None and runs is None:
         raise InputError(
             "delete which sessions? Expected their ids, a time before which they ended, or a user"
         )
@@ -204,6 +217,18 @@ def select_sessions(
         "UNION SELECT session_id FROM to_delete "
         "ANTI JOIN derived.traces ON to_delete.session_id = traces.trace_id"
     )
+
+
+def select_runs(store: Store, before_ns: int | None) -> int:
+    """Create the temporary table `runs_to_delete`, and return how many runs are in it.
+
+    A run with the verdict that is shown of a session stays whole: without it the session would not be
+    graded. The sessions in `to_delete` do not count.
+    """
+    store.query("CREATE TEMP TABLE runs_to_delete (run_id VARCHAR)")
+    if before_ns is not None:
+        store.query(statement("runs_before", "spangrade.evaluator.maintenance"), {"before": before_ns})
+    return count_rows(store, "runs_to_delete")
 
 
 def count_rows(store: Store, what: str, parameters: dict[str, int] | None = None) -> int:

@@ -7,18 +7,20 @@ import os
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
 import requests
 from command_line import spangrade
-from made_once import new_store
+from made_once import copy_of_sample, new_store
+from paths import SAMPLE
 from receiving import receiver, request
 
 import spangrade as spangrade_api
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.maintenance.delete import Deleted, delete
+from spangrade.evaluator.maintenance.delete import RUN_TABLES, Deleted, delete
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.quantities import parse_time
 from spangrade.tracer.span import LogRecord, Span
@@ -350,3 +352,35 @@ def test_a_receiver_deletes_what_is_older_than_it_keeps(db: Path) -> None:
     assert logged.index(f" would be deleted from {db}") < logged.index(f" deleted from {db}, which is ")
     with Store.open(db, read_only=True) as store:
         assert store.query("SELECT name FROM spans") == [("chat",)]
+
+
+def test_runs_are_deleted_by_age_with_their_rows_unless_they_have_the_latest_verdict_of_a_session(
+    tmp_path: Path,
+) -> None:
+    db = spangrade_api.open(copy_of_sample(tmp_path / "runs.duckdb"))
+    first, second = (
+        db.grade(SAMPLE / "customer_service_golden.json", gates="token_usage<=1000000").run_id
+        for _ in range(2)
+    )
+    people = db.label("conversation-1", "fail", by="ann")
+    soon = datetime.now(UTC) + timedelta(days=1)
+
+    def left() -> dict[str, set[str]]:
+        with Store.open(db.path, read_only=True) as store:
+            return {
+                table: {one for (one,) in store.query(f"SELECT run_id FROM {table}")} for table in RUN_TABLES
+            }
+
+    assert db.delete(runs_before="1d") == Deleted(0, 0, 0, 0)
+    before = left()
+    assert db.delete(runs_before=soon, dry_run=True).runs == len(before["runs"]) - 1
+    assert left() == before
+    assert {first, second} <= before["runs"]
+    deleted = db.delete(runs_before=soon)
+    assert (deleted.sessions, deleted.runs) == (0, len(before["runs"]) - 1)
+    assert left() == {**{table: {second} for table in RUN_TABLES}, "scores": {None, second}}
+    assert [one.author for one in db.external_scores()] == [people.author]
+    assert db.delete(before=soon, runs_before=soon).runs == 1
+    assert left() == {table: set() for table in RUN_TABLES}
+    with Store.open(db.path, read_only=True) as store:
+        assert store.query("SELECT count(*) FROM golden_questions") == [(0,)]
