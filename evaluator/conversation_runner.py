@@ -55,7 +55,7 @@ class ConversationMismatch(AssertionError):  # noqa: N818 (a failed assertion, n
 
 
 class RuleBroken(AssertionError):  # noqa: N818 (a failed assertion, not an error of the run)
-    """A conversation breaks a rule of the settings, or what is recorded does not show that it keeps to it.
+    """A conversation breaks a rule of the settings, or its spans do not show whether it does.
 
     `rule` is its name; `conversation_id` is the id of the session, if the run was stored.
     """
@@ -67,7 +67,7 @@ class RuleBroken(AssertionError):  # noqa: N818 (a failed assertion, not an erro
 
 
 class _Session(NamedTuple):
-    """One run of a conversation: its id, where its spans are kept, the spans, and what the settings say."""
+    """One run of a conversation: its id, the place of its spans, the spans, and the settings."""
 
     name: str
     id: str
@@ -304,7 +304,7 @@ def _show(session: _Session) -> list[str]:
 
 
 def _is_readable(error: BaseException) -> bool:
-    """Return whether the name of an exception's class can be read, and what it is an instance of."""
+    """Return whether the name and the bases of an exception's class can be read."""
     try:
         return bool(type(error).__name__) and isinstance(error, BaseException)
     except BaseException:  # noqa: BLE001 (third-party code: of the exception's class)

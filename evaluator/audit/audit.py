@@ -25,7 +25,7 @@ NO_GATE_MET = "they meet no gate"
 
 
 class Fate(StrEnum):
-    """What becomes of a mutant.
+    """The fate of a mutant: caught, survived or harmless.
 
     A gate fails it (caught), all gates pass (survived), or some are inconclusive (undecided). One that would
     have survived is `right` if the reference itself accepts it, and harmless if it only changes calls of
@@ -132,7 +132,7 @@ def gates_of(results: Iterable[tuple[Metric, Outcome]]) -> SessionGates:
 def tried(
     audited: Audited, kinds: Mapping[str, Mutator], number: int, seed: int, plan: MetricPlan
 ) -> list[Tried]:
-    """Return the mutants of a session and what becomes of them."""
+    """Return the mutants of a session with their fates."""
     mutants = list(mutants_of(audited.session, kinds, number, seed))
     return [
         _without_session(Tried(audited, kind, mutant, *fate))

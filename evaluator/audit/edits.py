@@ -90,7 +90,7 @@ def with_model_calls(session: Session, calls: Sequence[LLMCall]) -> Session:
 
 
 def with_turns(session: Session, keep: Callable[[int], bool]) -> Session:
-    """Return a session of some of its turns, numbered anew, with what happened in them."""
+    """Return a session of some of its turns, numbered anew, with their calls, steps and errors."""
     kept = [turn for turn in session.turns if keep(turn.turn)]
     numbers = {turn.turn: number for number, turn in enumerate(kept, 1)}
     dropped = [i for i, call in enumerate(session.tool_interactions) if not keep(call.turn or 1)]

@@ -1,4 +1,4 @@
-"""Turn a session that failed into a golden question: what should have happened is expected from then on.
+"""Turn a session that failed into a golden question that expects the corrected behaviour.
 
 What failed, and what missed a gate, is struck out: calls that failed, and those that the causes of failed
 gates name. So are the last reply and the state, which came after. A person says what should have happened
@@ -42,7 +42,7 @@ _OF_A_CALL = ("change-argument", "drop-call", "fail-call", "other-tool")
 
 
 class Corrections(NamedTuple):
-    """What should have happened: calls, texts of replies, and other references by their keys."""
+    """The corrected behaviour: calls, texts of replies, and other references by their keys."""
 
     calls: Sequence[Mapping[str, Any]] = ()
     texts: Sequence[Any] = ()
@@ -54,7 +54,7 @@ class Corrections(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What a question is worth: its verdicts on the session that failed and on the corrected copy.
+    """The proof of a question: its verdicts on the session that failed and on the corrected copy.
 
     `caught` of the `mutants` of the failure, and which of the `passing` sessions it fails.
     """
@@ -93,7 +93,7 @@ class Proof(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """A golden question made of a failure, what was struck out for it, a line each, and its proof."""
+    """A golden question made of a failure, the calls struck out for it, a line each, and its proof."""
 
     question: dict[str, Any]
     struck: tuple[str, ...]
@@ -156,7 +156,7 @@ def correct(
     passing: Iterable[Session] = (),
     struck: Mapping[int, str] | None = None,
 ) -> Corrected:
-    """Return a failed session as a golden question by what should have happened, with its proof.
+    """Return a failed session as a golden question by corrections, with its proof.
 
     `causes` are those of the gates that it failed, `passing` the sessions that pass: those of the same user
     inputs are graded. `struck` are the calls that are not expected, each with the reason, in place of those
@@ -258,7 +258,7 @@ _LONG = {"name": "tool_name", "arguments": "input_arguments", "result": "output"
 
 
 def _corrected(session: Session, calls: Sequence[_Call], question: GoldenQuestion) -> Iterator[Session]:
-    """Yield copies of a session in which what is expected happened, with new calls at each place."""
+    """Yield copies of a session that meet the references, with new calls at each place."""
     added = [one for one in calls if one.made_of is None]
     kept = [one for one in calls if one.made_of is not None]
     base = _with_reply_and_state(session, question)

@@ -1,4 +1,4 @@
-"""Which mutants an audit makes, and how many sessions what it writes needs."""
+"""The options of an audit: its mutants, and the number of sessions that a proposal needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_SESSIONS = 5  # of a question, that a limit needs and, unless asked otherw
 
 @dataclass(frozen=True, slots=True)
 class Mutants:
-    """Which mutants of sessions an audit makes, and how many sessions what it writes needs.
+    """The mutants of an audit, and the number of sessions that a proposal needs.
 
     Of each session up to `of_each` are made, of all `kinds` or of those that are named; they depend on the
     session's id and the `seed` alone. With `failed` sessions that do not pass are audited too, by the gates

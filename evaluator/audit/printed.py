@@ -159,7 +159,7 @@ def _more(audit: Audit) -> Iterator[str]:
 
 
 def _lines(audit: Audit) -> Iterator[str]:
-    """Yield the totals, what is proposed, and what is left, in one line each."""
+    """Yield the totals, the proposals, and the mutants that survive them, in one line each."""
     for why, number in audit.left_out.items():
         yield f"{counted(number, 'session')} not audited: {why}"
     if not audit.tried:

@@ -1,4 +1,4 @@
-"""What would catch the survivors: references that the sessions agree on, each tried before it is proposed."""
+"""Proposals that catch survivors: references that the sessions agree on, each tried first."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class GateProposal(NamedTuple):
 
 
 class Withheld(NamedTuple):
-    """What would catch survivors of golden questions, and why the sessions are not enough to propose it."""
+    """A proposal that is withheld, and why the sessions are not enough for it."""
 
     question_ids: tuple[str, ...]
     reference: str
@@ -66,7 +66,7 @@ class Withheld(NamedTuple):
 
 
 class Proposed(NamedTuple):
-    """The proposals, the mutants as they fare with the edited questions, and what is not proposed.
+    """The proposals, the fates of the mutants with the edited questions, and the withheld proposals.
 
     `unsure` are further edits, of calls, trajectories and replies, that too few sessions show.
     """
@@ -84,7 +84,7 @@ def proposals(
     plan: MetricPlan,
     least: int = LEAST_SESSIONS,
 ) -> Proposed:
-    """Return what would catch the survivors, made of one session and tried on all others of its question.
+    """Return proposals that catch survivors, made of one session and tried on all others of its question.
 
     Every session meets what is proposed: a gate that it meets stays met, and none is missed or becomes
     inconclusive by it. Calls, trajectories and replies need at least `least` sessions of the question.
@@ -199,7 +199,7 @@ def _examples(mutants: Iterable[Tried]) -> Iterator[Tried]:
 
 
 def _graded_once(question: GoldenQuestion, plan: MetricPlan) -> _Grade:
-    """Return what grades sessions as answers to an edited question, each of them once."""
+    """Return a function that grades sessions as answers to an edited question, each of them once."""
     known: dict[int, Sequence[tuple[Metric, Outcome]]] = {}
 
     def grade(audited: Audited) -> Sequence[tuple[Metric, Outcome]]:
@@ -295,7 +295,7 @@ def _limit(
 def _withheld(
     mutants: Iterable[Tried], sessions: Sequence[Audited], spreads: Mapping[str, Spread]
 ) -> Iterator[Withheld]:
-    """Yield what would catch survivors of a question and is not proposed, for lack of evidence."""
+    """Yield the proposals for a question that are withheld for lack of evidence."""
     left = [one for one in mutants if one.fate is Fate.SURVIVED]
     for target, (key, _, slack) in _LIMITS.items():
         found = [one.audited for one in left if one.mutant.target == target]
@@ -420,7 +420,7 @@ def _argument(
 
 
 def _expected(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as expected ones: what looks generated or is content is free."""
+    """Return arguments as expected ones: generated values and content are free."""
     return {
         key: complete(None, value) if _can_be_expected(value) else None for key, value in arguments.items()
     }

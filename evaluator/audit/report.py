@@ -1,4 +1,4 @@
-"""The result of an audit: mutants by kind and by question, survivors, and what would catch them."""
+"""The result of an audit: mutants by kind and by question, survivors, and proposals that catch them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Audit:
 
     @cached_property
     def after(self) -> Tally:
-        """All mutants, as they fare with what is proposed for the golden file."""
+        """The tally of all mutants, once the proposals are in the golden file."""
         return Tally("all", counts(self.proposed.after))
 
     @cached_property
@@ -77,7 +77,7 @@ class Audit:
 
     @cached_property
     def left(self) -> list[SurvivorGroup]:
-        """The mutants that no gate would fail even with what is proposed, in groups."""
+        """The mutants that no gate fails even with the proposals, in groups."""
         return survivors(self.proposed.after)
 
     @property

@@ -30,7 +30,7 @@ _DEEPEST = 50  # levels of an argument that are completed
 
 
 class Completed(NamedTuple):
-    """What a session did, as a reference: its calls, and the other lists of calls that are as good."""
+    """A session as a reference: its calls, and the other lists of calls that are as good."""
 
     session: Session
     calls: GoldenQuestion
@@ -40,7 +40,7 @@ class Completed(NamedTuple):
 
 
 def completed(session: Session, question: GoldenQuestion, gates: Collection[str]) -> Completed:
-    """Return the reference of a question, completed with what a session did.
+    """Return the reference of a question, completed from a session.
 
     `gates` are the names of those that the session meets: a limit of cost or time among them accepts what
     is within it.
@@ -57,7 +57,7 @@ def completed(session: Session, question: GoldenQuestion, gates: Collection[str]
 
 
 def is_right(mutant: Session, reference: Completed) -> bool:
-    """Return whether a mutant does what the session did, as far as the completed reference asks for it."""
+    """Return whether a mutant meets the completed reference, as the session does."""
     session = reference.session
     return (
         [_words(turn.final_response) for turn in mutant.turns]
@@ -71,7 +71,7 @@ def is_right(mutant: Session, reference: Completed) -> bool:
 
 
 def _limit(own: float | None, expected: float | None, is_gated: bool) -> float | None:
-    """Return what is accepted: all that a gate lets pass (None), the reference's limit, or its own value."""
+    """Return the limit: None if any value passes, the reference's limit, or the session's own value."""
     return None if is_gated else own if expected is None else expected
 
 
@@ -113,7 +113,7 @@ def _with_calls(
 def _calls(
     session: Session, question: GoldenQuestion, met: tuple[ReferenceToolInteraction, ...]
 ) -> tuple[ReferenceToolInteraction, ...]:
-    """Return the session's calls as expected ones, with what the reference says of those that it has."""
+    """Return the session's calls as expected ones, with the reference's words for those that it has."""
     calls = session.tool_interactions
     chosen = pair_calls(met, calls, user_values(session, question))
     expected = {place: wanted for wanted, place in zip(met, chosen, strict=True) if place is not None}
@@ -137,7 +137,7 @@ def _calls(
 
 
 def complete(expected: Any, actual: Any, depth: int = _DEEPEST) -> Any:
-    """Return an expected value with the actual one in place of what it leaves free."""
+    """Return an expected value with actual values in place of its wildcards."""
     if not depth or is_reference(expected):
         return expected
     word = word_of(expected) if isinstance(expected, Mapping) else None

@@ -104,7 +104,7 @@ def run_audit(
 
 
 class _Slice(NamedTuple):
-    """What became of the sessions of a slice: those that were broken, their mutants, and the others.
+    """The result of a slice: the sessions that were mutated, their mutants, and the other sessions.
 
     `ends` are those of all that answer a golden question.
     """
@@ -179,7 +179,7 @@ def _in_slices(
 
 
 def _edits(proposed: Sequence[Proposal]) -> dict[str, list[Edit]]:
-    """Return what is proposed, by the ids of the questions."""
+    """Return the proposed edits, by the ids of the questions."""
     edits: dict[str, list[Edit]] = {}
     for proposal in proposed:
         for question_id in proposal.question_ids:

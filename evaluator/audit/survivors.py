@@ -1,4 +1,4 @@
-"""Survivors in groups: what was changed, in how many sessions, and why no gate noticed."""
+"""Survivors in groups: the change, the number of sessions, and why no gate noticed."""
 
 from __future__ import annotations
 

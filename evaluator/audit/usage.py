@@ -1,4 +1,4 @@
-"""Mutants of what a session takes: twice the cost, three times the time."""
+"""Mutants of a session's usage: twice the cost, three times the time."""
 
 from __future__ import annotations
 

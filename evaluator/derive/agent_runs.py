@@ -1,4 +1,4 @@
-"""Which runs are an agent's: what is recorded as one, is declared as one, or calls models under its own name.
+"""Which runs are an agent's: recorded as one, declared as one, or calling models under its own name.
 
 A framework's own record of an agent stays one, also without model calls. A node of a graph, and a run that
 only its span names, is one by what is around it.

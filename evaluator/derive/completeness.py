@@ -78,7 +78,7 @@ def _during(trace_orphans: list[Observation], runs: _Runs) -> Iterator[Observati
 
 
 def lacks_model_calls(groups: Sequence[Group], tree: Tree) -> bool:
-    """Return whether model calls ran that are not recorded, as far as what they caused shows.
+    """Return whether model calls are not recorded, as far as their consequences show.
 
     In a turn whose model calls all have their outputs, more tools ran under the id of a call than were
     requested; or a run's tokens are more than those of all model calls. Another instrumentation may have

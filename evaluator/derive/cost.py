@@ -1,4 +1,4 @@
-"""What model calls cost, by the prices of the `genai-prices` library.
+"""The cost of model calls, by the prices of the `genai-prices` library.
 
 The price is that of the exact model that answered, else of the requested one, else of either name without
 its date or revision (`gemini-2.5-flash` for `gemini-2.5-flash-001`), which is an estimate.

@@ -1,4 +1,4 @@
-"""What the models of a session were given beside the messages: their tools' declarations and instructions."""
+"""The declarations of tools and the instructions that the models of a session were given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spangrade.tracer.canonical_json import canonical
 
 
 class Declared(NamedTuple):
-    """What is recorded of the tools that models could call; None if nothing is.
+    """The recorded declarations of tools that models could call; None without any.
 
     `declarations` are in Gemini's form, each once; `to` has them by name, as (agent, tool).
     """
@@ -50,7 +50,7 @@ def declared_tools(tree: Tree) -> Declared:
 
 
 def _declarations(tree: Tree) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield what is recorded of tools, each list of an agent once, with the agent."""
+    """Yield the recorded declarations of tools, each list of an agent once, with the agent."""
     read: set[tuple[str | None, str]] = set()
     for observation in tree.ordered:
         source = observation.notes.tool_declarations

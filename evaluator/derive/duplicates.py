@@ -185,7 +185,7 @@ def _same_texts(outer: ModelCall, inner: ModelCall) -> bool:
 
 
 def _said(call: ModelCall) -> tuple[Any, ...]:
-    """Return what a model answered, () if that is not recorded."""
+    """Return a model's answer, () if it is not recorded."""
     calls = tuple((requested.name, requested.arguments) for requested in call.exchange.tool_calls)
     return (calls, call.exchange.response or "") if calls or call.exchange.response else ()
 
@@ -235,7 +235,7 @@ def _half_at_once(one: SpanRef, other: SpanRef) -> bool:
 
 
 def _completed(outer: _Call, recorded: _Call, inner: _Call) -> _Call:
-    """Return the outer span's observation with what only an inner one knows.
+    """Return the outer span's observation with the fields that only an inner one has.
 
     `recorded` is the outer one as its span has it. The failure of an inner one is that of the call, unless
     the outer has its answer or a later inner one succeeded.
@@ -261,7 +261,7 @@ def _completed(outer: _Call, recorded: _Call, inner: _Call) -> _Call:
 
 
 def _missing(outer: Any, inner: Any) -> dict[str, Any]:
-    """Return the fields of a record that are unknown, with what another one knows."""
+    """Return the unknown fields of a record, with the values of another one."""
     return {
         name: value
         for name, known, value in zip(outer._fields, outer, inner, strict=True)

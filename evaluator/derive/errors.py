@@ -20,7 +20,7 @@ _MAX_MESSAGES = 100  # different ones, the nearest, that a failure around them i
 
 
 def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Error, ...]:
-    """Return each failure once: a span that only repeats what failed inside it is left out.
+    """Return each failure once: a span that only repeats the failure of an inner one is left out.
 
     A failure of a span that is not an agent's work (HTTP, a database) is that of the span around it.
     """

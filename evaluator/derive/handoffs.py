@@ -84,7 +84,7 @@ def _from_tools(
 
 
 def _from_spans(tree: Tree, agents: Mapping[str, str]) -> Iterator[_Transfer]:
-    """Yield the transfers that have a span of their own; one to what is not an agent is a graph's step."""
+    """Yield the transfers that have a span of their own; one to another kind of node is a graph's step."""
     for o in of_kind(Handoff, tree.ordered):
         if not agents or not o.handoff_to or normalized_name(o.handoff_to) in agents:
             yield _Transfer(o.span.start_ns, o.span.trace_id, tree.agent_of(o), o.handoff_to)

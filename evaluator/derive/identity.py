@@ -1,4 +1,4 @@
-"""What makes it doubtful that a session is one whole conversation, and one only."""
+"""Doubts that a session is one whole conversation, and one only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONG_NS = 24 * 3600 * 10**9  # a person who comes back the same day goes on
 def identity_doubt(
     id_source: Literal["conversation", "trace"], tree: Tree, groups: Sequence[Group]
 ) -> IdentityDoubt | None:
-    """Return what makes a session's identity doubtful, if anything does.
+    """Return the doubt about a session's identity, None if there is none.
 
     `continues`: it has no conversation id and its first request repeats messages, or names a response, of
     which no trace is known. `reused`: its conversation id came again more than a day later with a request
@@ -43,7 +43,7 @@ def _is_reused(groups: Sequence[Group]) -> bool:
 
 
 def _repeats(group: Group) -> bool | None:
-    """Return whether the first request of a turn repeats what was said before; None if it is not recorded."""
+    """Return whether the first request of a turn repeats earlier messages; None if it is not recorded."""
     first = next(iter(group.calls), None)
     exchange = first.exchange if first is not None else NO_EXCHANGE
     if first is None or not exchange.user_messages:

@@ -1,4 +1,4 @@
-"""Spans that look like an agent's and that no dialect understood: their number, and what they leave open.
+"""Spans that look like an agent's and that no dialect understood: their number, and the unknown facts.
 
 They are counted by scope, also in traces without a session. A scope that is not of interest is ignored: which
 ones is a setting of the database.

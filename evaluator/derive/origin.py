@@ -42,7 +42,7 @@ def origin_of(
 
 
 def digest(part: object) -> str:
-    """Return the digest of a part of what was asked."""
+    """Return the digest of a part of a request."""
     return sha256(canonical(part).encode()).hexdigest()[:DIGITS]
 
 

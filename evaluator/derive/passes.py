@@ -25,7 +25,7 @@ _Spans = TypeVar("_Spans")
 
 
 class Pass(NamedTuple, Generic[_Spans]):
-    """A step that changes what spans record of a session; `reason` is why, for people."""
+    """A step that changes the observations of a session; `reason` says why, for people."""
 
     name: str
     reason: str
@@ -68,7 +68,7 @@ def prepared(observations: Iterable[Observation]) -> Tree:
 
 
 class SpanChange(NamedTuple):
-    """What a pass changed of a span: the values of its fields before and after."""
+    """A pass's change of a span: the values of its fields before and after."""
 
     by: str
     reason: str
@@ -77,7 +77,7 @@ class SpanChange(NamedTuple):
 
 
 def changes(observations: Iterable[Observation]) -> Iterator[SpanChange]:
-    """Yield what each pass changes, in the order of the passes and of the spans."""
+    """Yield the changes of each pass, in the order of the passes and of the spans."""
     tree = Tree(observations)
     for before in BEFORE_THE_TREE:
         after = Tree(before.run(tree.ordered))

@@ -127,7 +127,7 @@ class DerivedTable(NamedTuple):
 
     @property
     def select(self) -> str:
-        """The query of the view; of sessions, that of what is derived of them."""
+        """The query of the view; of sessions, that of the derived columns."""
         return f"SELECT {self.selected} FROM derived.{self.name}"  # noqa: S608 (our own names)
 
     @property
@@ -224,7 +224,7 @@ class QuestionMetadata(NamedTuple):
 
 
 class ShownVerdict(NamedTuple):
-    """What the view of sessions has beside what is derived of them."""
+    """The columns that the view of sessions adds to the derived ones."""
 
     verdict: Annotated[
         str | None, Column("the one that it shows (see `grades`); unknown if it was not graded")
@@ -265,7 +265,7 @@ class LatestGrade(NamedTuple):
 
 
 class LatestScore(NamedTuple):
-    """What each metric found of each session in the latest run that measured it."""
+    """Each metric's outcome for each session, in the latest run that measured it."""
 
     metric: Annotated[str, Column("the metric")]
     run_id: Annotated[str, Column("the run that measured it")]

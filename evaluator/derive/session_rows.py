@@ -45,7 +45,7 @@ def _encoder(columns: Sequence[TableColumn]) -> Callable[[Sequence[Any]], Row]:
 
 
 def _decoder(table: DerivedTable, make: Callable[[Sequence[Any]], Any]) -> Callable[[Row], Any]:
-    """Return the function from a record's cells to what `make` makes of its values.
+    """Return the function that decodes a record's cells and passes them to `make`.
 
     It raises StoreError, which does not show the value, for a cell that no session is stored with.
     """

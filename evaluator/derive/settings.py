@@ -32,7 +32,7 @@ NO_SETTINGS = Settings()
 
 
 class Configured(NamedTuple):
-    """What a project configures of these settings; the database keeps its own where it is None.
+    """A project's values of these settings; where one is None, the database keeps its own.
 
     `redact` is what is taken out of spans before they are stored, as `$SPANGRADE_REDACT` has it.
     """

@@ -60,12 +60,12 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
 
 
 def _is_outcome(o: Observation) -> bool:
-    """Return whether a span only records what the tool above it did."""
+    """Return whether a span only records the outcome of the tool above it."""
     return isinstance(o, ToolUse) and o.name is None and "by_content" in o.traits
 
 
 def _structure(o: Observation) -> Structure:
-    """Return what is left of a span that is not a call: its place in the tree."""
+    """Return a span that is not a call as structure: its place in the tree."""
     return Structure(
         o.span,
         SessionContext(conversation_id=o.session.conversation_id, question_id=o.session.question_id),

@@ -1,4 +1,4 @@
-"""What a simulated user said, and decided, in a session: from its own spans, which are not the agent's."""
+"""A simulated user's messages and decisions in a session, from its own spans."""
 
 from __future__ import annotations
 

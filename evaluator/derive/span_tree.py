@@ -73,7 +73,7 @@ class Tree:
         return Tree([changed.get(o.span.node, o) for o in self.ordered]) if changed else self
 
     def _place(self, node: Node) -> tuple[int, int, int, str, str]:
-        """Return what an observation is sorted by; spans that are not an agent's work change no other's."""
+        """Return the sort key of an observation; spans that are not an agent's work change no other's."""
         trace_id, span_id = node
         observation = self._by_node[node]
         is_other = isinstance(observation, Structure)
@@ -81,7 +81,7 @@ class Tree:
         return observation.span.start_ns, self._work_depth[node], within, span_id, trace_id
 
     def _measure(self, node: Node) -> None:
-        """Note the depth of a span, what is around it, and the same of its ancestors."""
+        """Note the depth and the surroundings of a span and of its ancestors."""
         path: list[Node] = []
         visited: set[Node] = set()
         above: Node | None = node

@@ -24,7 +24,7 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def without(interval: Interval, holes: Sequence[Interval]) -> list[Interval]:
-    """Return what is left of an interval without the holes."""
+    """Return the parts of an interval outside the holes."""
     if not holes:
         return [interval]
     start, end = interval
@@ -93,7 +93,7 @@ def _enclosed_intervals(tree: Tree) -> Mapping[Node, Sequence[Interval]]:
 def _own_intervals(
     calls: Iterable[ModelCall | ToolUse], enclosed: Mapping[Node, Sequence[Interval]]
 ) -> list[Interval]:
-    """Return the intervals of calls, each without what its span encloses."""
+    """Return the intervals of calls, each without the spans that it encloses."""
     own: list[Interval] = []
     for call in calls:
         own += without((call.span.start_ns, call.span.end_ns), enclosed.get(call.span.node, ()))

@@ -1,4 +1,4 @@
-"""Token counts as the conventions count them, where what is recorded allows only one reading."""
+"""Token counts as the conventions count them, where the spans allow only one reading."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class _Requests:
             )
 
     def complete(self, calls: Sequence[MessageCall], agent: str | None) -> None:
-        """Take from a request's history what the model call that made these requests does not record."""
+        """Take from a request's history the fields that the model call with these requests lacks."""
         before = self._last_by_agent.get(agent)
         calls = [call for call in calls if call.name and call.call_id not in self._repeated]
         self._repeated.update(call.call_id for call in calls if call.call_id)
@@ -245,7 +245,7 @@ class _Requests:
 
 
 def completed(tools: Sequence[ToolUse], unmatched: UnmatchedCalls, tree: Tree) -> Iterator[ToolUse]:
-    """Yield one turn's tool spans with what only the messages have: name, agent, call id, arguments, result.
+    """Yield one turn's tool spans with the messages' name, agent, call id, arguments and result.
 
     Arguments that are not an object are one argument's value; its name is in the messages.
     """

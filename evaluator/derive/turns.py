@@ -73,7 +73,7 @@ class Group:
 
     @property
     def runs(self) -> list[RunSpan | TurnSpan]:
-        """The topmost runs, and what stands for a message of the user."""
+        """The topmost runs, and the spans of turns."""
         return [o for o in self.tops if isinstance(o, _RUNS)]
 
     def add(self, observation: Work) -> None:
@@ -154,7 +154,7 @@ def _starts_a_turn(group: Group) -> bool:
 
 
 def _divided(group: Group, inside: Mapping[Node, Sequence[int]], tree: Tree) -> list[Group]:
-    """Return the groups of the user messages in one, or of what runs between the turns inside it.
+    """Return the groups of the user messages in a group, or of the runs between the turns inside it.
 
     It is the group itself if it has one message.
     """
@@ -284,7 +284,7 @@ def turn_of(number: int, group: Group) -> Turn:
 
 
 def is_agents_own(observation: Observation) -> bool:
-    """Return whether an observation is of a span in which the agent records what it does.
+    """Return whether an observation is of a span of the agent's own.
 
     Those are not that stand for a turn, and those in which a run or a test records what the agent reported.
     """
@@ -298,7 +298,7 @@ def _user_input(group: Group) -> str | None:
 
 
 def _texts_of_user(group: Group) -> Iterator[str | None]:
-    """Yield what may be the user's message, the most certain first."""
+    """Yield the candidates for the user's message, the most certain first."""
     yield from (o.exchange.user_input for o in group.turns)
     yield from (o.exchange.user_input for o in with_messages(group.tops))
     yield from (run.run_input for run in group.runs)
@@ -342,5 +342,5 @@ def _final_response(group: Group) -> str | None:
 
 
 def _is_error(run: RunSpan | TurnSpan, reply: str) -> bool:
-    """Return whether what a failed run returned only tells of its failure."""
+    """Return whether the output of a failed run only tells of its failure."""
     return run.failure is not None and run.failure.error is not None and run.failure.error in reply

@@ -1,4 +1,4 @@
-"""What the row of a simulation's file records of a session: it comes first, and the spans fill the gaps."""
+"""The values of a simulation file's row: they come first, and the spans fill the gaps."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def start_metrics(
 
 
 class _Pending(NamedTuple):
-    """A session, the golden questions that it may answer, and what it is compared with."""
+    """A session, the golden questions that it may answer, and their references."""
 
     session: Session
     candidates: tuple[GoldenQuestion, ...]

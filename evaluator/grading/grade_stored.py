@@ -25,10 +25,10 @@ from spangrade.tracer.store.stored import Stored
 
 
 class RunOutput(SlicedOutput, Protocol):
-    """What is written of a grade beside its scores: it sees each session and each grade as it passes."""
+    """An output beside the scores: it sees each session and each grade as it passes."""
 
     def finish(self, run: Run, prepared: Prepared, details: RunDetails, in_order: InOrder) -> None:
-        """Write what there is to say of the run, which is saved; `in_order` may have processes for it."""
+        """Write the output of the run, which is saved; `in_order` may have processes for it."""
         ...
 
 
@@ -42,7 +42,7 @@ def grade_stored(
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
     workers: int | None = 1,
 ) -> Run:
-    """Grade what a specification asks for; save the scores, and return the run.
+    """Grade by a specification; save the scores, and return the run.
 
     With recorded spans (given, or beside the dataset in its folder) these are imported and their sessions
     graded; with a dataset that brings its own sessions, those; else the stored sessions. The database is
@@ -63,7 +63,7 @@ def grade_prepared(
     *,
     asked: tuple[JudgeRun, Spent] | None = None,
 ) -> Run:
-    """Grade what is prepared as `grade_stored` does.
+    """Grade by a prepared specification, as `grade_stored` does.
 
     `asked` is a judge that was asked of the run before, and what it had spent then.
     """

@@ -163,7 +163,7 @@ class QuestionIndex:
         return [(pattern, question) for _, pattern, question in sorted(matching, key=itemgetter(0))]
 
     def _expected(self, question: GoldenQuestion) -> str:
-        """Return what a question expects; see `expectation`."""
+        """Return a question's expectation; see `expectation`."""
         known = self._expectations.get(question.id)
         if known is None:
             known = self._expectations[question.id] = expectation(question)
@@ -171,7 +171,7 @@ class QuestionIndex:
 
 
 def expectation(question: GoldenQuestion) -> str:
-    """Return what a question expects: its user inputs (or else its id), agents and references as one text."""
+    """Return a question's user inputs (or else its id), agents and references as one text."""
     inputs = tuple(map(normal_text, question.user_inputs)) or question.id
     expected = question.model_dump(mode="json", include={"agents_evaluated", "reference_data", "scenario"})
     return canonical([inputs, expected])

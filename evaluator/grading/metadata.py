@@ -109,7 +109,7 @@ def parse_where(text: str) -> Where:
 
 
 def _unknown_id(name: str, known: Sequence[str]) -> str:
-    """Return that no question has an id, and what may be meant: another one, or a session's answer."""
+    """Return an error: no question has an id, with the id or the session that may be meant."""
     if "=" in name and name.rpartition("=")[2] in known:
         return f"no golden question {name!r}: the question that a session answers is --answers {name}"
     near = get_close_matches(name, known, n=1)

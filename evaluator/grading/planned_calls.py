@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # the options of commands have the name alone, and `--help` i
 
 
 class RequestedCalls(StrEnum):
-    """What a call is that was only requested: perhaps made, or made."""
+    """How a call counts that was only requested: perhaps made, or made."""
 
     UNKNOWN = "unknown"
     COUNT = "count"

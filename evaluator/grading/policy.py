@@ -1,4 +1,4 @@
-"""The policy of grading: which metrics gate a session, what its verdict is, and the exit code of a run.
+"""The policy of grading: which metrics gate a session, its verdict, and the exit code of a run.
 
 A gate is a metric with a threshold. Nothing else in grading decides about verdicts; docs/verdicts.md has the
 same rules as a table.
@@ -143,7 +143,7 @@ class MetricPlan:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """All metrics of the run: the gates, what is requested, and what is reported."""
+        """All metrics of the run: the gates, the requested and the reported ones."""
         return (*self.gates, *self.requested, *self.reported)
 
     @property
@@ -405,7 +405,7 @@ def _judges(metric: Metric, outcome: Outcome) -> bool:
 
 
 def _verdict_of(metric: Metric, outcome: Outcome) -> Verdict:
-    """Return what one outcome means for its session. A metric that broke counts even if only reported."""
+    """Return the verdict of one outcome. A metric that broke counts even if only reported."""
     if isinstance(outcome, Failure):
         return Verdict.BROKEN
     if isinstance(outcome, Score):

@@ -1,4 +1,4 @@
-"""From what a grade is asked for to what it needs: the questions, the metrics, the judge, the sessions."""
+"""From the specification of a grade to its questions, metrics, judge and sessions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ NO_METRICS: Mapping[str, Metric] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a grade needs to judge sessions.
+    """A grade's questions, metrics, judge and selection, ready to judge sessions.
 
     `golden` is the content of the `dataset`, `recordings` are the files of spans to import first. `questions`
     are those that `where` chooses: the others are answered, but not missed. `metrics` are the requested ones,
@@ -187,7 +187,7 @@ class Prepared:
 
     @property
     def details(self) -> RunDetails:
-        """What tells a run of these apart from others."""
+        """The details that tell a run apart from others."""
         gates, judge = self.spec.gates, self.spec.judge
         graded_by = GradedBy(
             tuple(map(str, gates.files)),
@@ -240,7 +240,7 @@ class Prepared:
 def prepare(
     spec: GradeSpec, db: Stored | None, callbacks: Callbacks = DEFAULT, recordings: Sequence[Path] = ()
 ) -> Prepared:
-    """Return what a grade needs: its dataset and metrics are read, and everything is known to fit.
+    """Return a prepared grade: its dataset and metrics are read, and all of it is checked.
 
     `db` is the database whose external scores may be metrics; it is opened only if one is requested. Problems
     in the dataset are reported. Raises InputError for what cannot be used.
@@ -276,7 +276,7 @@ def with_questions(
     others: Mapping[str, Metric] = NO_METRICS,
     recordings: Sequence[Path] = (),
 ) -> Prepared:
-    """Return what a grade by these questions needs; `others` are metrics beside the known ones."""
+    """Return a prepared grade by these questions; `others` are metrics beside the known ones."""
     where = Where() if spec.select.of_questions is None else parse_where(spec.select.of_questions)
     check_answers(spec.select.answers, golden.questions)
     metrics = (

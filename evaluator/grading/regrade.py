@@ -87,7 +87,7 @@ def grade_again(
     after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
     workers: int | None = 1,
 ) -> Run:
-    """Grade the sessions of the run `spec.select.of_run` by what it was graded by, and save it as a new run.
+    """Grade the sessions of the run `spec.select.of_run` as it was graded, and save a new run.
 
     Raises InputError as `regrade` does; what is not as it was is reported as a problem.
     """
@@ -123,7 +123,7 @@ def prepared_again(
     callbacks: Callbacks,
     without: Collection[str],
 ) -> tuple[Prepared, list[str]]:
-    """Return what a grade of sessions as in a stored run needs, and what is not as it was.
+    """Return the prepared grade of a stored run, and notes on each part that is not as it was.
 
     The other arguments, and what is raised, are those of `regrade`.
     """
@@ -200,7 +200,7 @@ def _spec(
     judge: JudgeOptions,
     answers: Mapping[str, str],
 ) -> GradeSpec:
-    """Return what the run was asked for, with what is given in its place."""
+    """Return the specification of the run, with the given values in its place."""
     by = stored.graded_by or GradedBy()
     replaced = {path.name for path in gates.files}
     own = [path for path in map(Path, by.metrics_files) if path.name not in replaced]

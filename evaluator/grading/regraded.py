@@ -37,7 +37,7 @@ class Regraded(NamedTuple):
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what changes as JSON values."""
+        """Return the changes as JSON values."""
         return {
             "run": self.stored.label,
             "run_id": self.stored.run_id,

@@ -101,7 +101,7 @@ def score_rows(grade: Grade) -> Iterator[tuple[Any, ...]]:
 
 
 def _unmeasured(outcome: Inconclusive | NotApplicable | Failure) -> tuple[str, str]:
-    """Return what there is in place of a score, and why."""
+    """Return the outcome in place of a score, and its reason."""
     if isinstance(outcome, Inconclusive):
         return "inconclusive", outcome.reason
     if isinstance(outcome, NotApplicable):
@@ -180,7 +180,7 @@ class MetricTotals:
 
 
 class JudgeUsage(NamedTuple):
-    """The judge of a run, as `provider/model`, and what it was asked and cost."""
+    """The judge of a run, as `provider/model`, its requests and its cost."""
 
     model: str
     spent: Spent
@@ -336,7 +336,7 @@ class Run:
 
     @property
     def group_by(self) -> str | None:
-        """What the results are grouped by, as in `metadata.topic`; None if they are not."""
+        """The key by which the results are grouped, as in `metadata.topic`, or None."""
         return None if self._groups is None else self._groups.by
 
     @property
@@ -375,7 +375,7 @@ class Run:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What `spangrade grade` exits with; 2 if some of the input could not be read."""
+        """The exit code of `spangrade grade`; 2 if some of the input could not be read."""
         if self.settled is None:
             return self._graded_code()
         return decided_by(self._graded_code(self.settled), self.settled.exit_code)
@@ -385,7 +385,7 @@ class Run:
         return decided_by(self.exit_code, compared)
 
     def _graded_code(self, settled: Settled | None = None) -> ExitCode:
-        """Return the exit code by the sessions alone, and what is missing but not left out on purpose."""
+        """Return the exit code by the sessions, and by those that are missing but not left out on purpose."""
         if self.incomplete:
             return ExitCode.BAD_INPUT
         left_out = frozenset() if settled is None else settled.unasked
@@ -439,14 +439,14 @@ class Run:
 
     @property
     def judge_line(self) -> str:
-        """What the judge was asked and cost, in one line; empty if it was not asked."""
+        """The judge's requests and cost, in one line; empty if it was not asked."""
         if self.judge is None or not (self.judge.spent.calls or self.judge.spent.cache_hits):
             return ""
         return f"judge {self.judge.model}: {self.judge.spent}"
 
     @property
     def judge_json(self) -> dict[str, Any] | None:
-        """The judge's model, what it was asked and cost, and how often it failed, as JSON values."""
+        """The judge's model, requests, cost and failures, as JSON values."""
         if self.judge is None:
             return None
         return {"model": self.judge.model, **asdict(self.judge.spent), "failures": self.judge_failures}

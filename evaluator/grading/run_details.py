@@ -1,4 +1,4 @@
-"""What tells a run apart from others: its name and tags, the commit, the metrics, the golden questions."""
+"""The details of a run: its name and tags, the commit, the metrics, the golden questions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_TAGS: Mapping[str, str] = MappingProxyType({})
 
 
 class GradedBy(NamedTuple):
-    """By what a run was graded beside its metrics and questions.
+    """The options by which a run was graded beside its metrics and questions.
 
     `metrics_files` are as they were given, `where` is the condition on questions, None without any. A
     `reply_threshold` of None is the default one.
@@ -76,7 +76,7 @@ class RunDetails(NamedTuple):
 
 
 def details_json(details: RunDetails, questions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the details of a run as JSON values of results.json, with what its golden questions expect.
+    """Return the details of a run as JSON values of results.json, with its golden questions.
 
     A `lowest` or `highest` of null is none.
     """

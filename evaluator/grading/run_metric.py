@@ -77,7 +77,7 @@ def resolve(metric: Metric, started: Started) -> Outcome:
 
 
 def _judged(metric: Metric, result: Any) -> Outcome:
-    """Return what a metric returned as an outcome, with its threshold applied."""
+    """Return a metric's result as an outcome, with its threshold applied."""
     outcome = _checked(result)
     if isinstance(outcome, Score):
         if not _is_number(outcome.value):

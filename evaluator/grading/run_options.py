@@ -16,7 +16,7 @@ _LATE_S, _ELSEWHERE_S = 1.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How an agent is run: how often, how much at once, and what it may take.
+    """How an agent is run: how often, how many at once, and its limits.
 
     None is not given: the settings fill it in. `timeout` is a number of seconds, or a text such as `2m`.
     `baseline` is the run that `stop_when_settled` compares with, named as in `compare`; by default the one

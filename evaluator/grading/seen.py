@@ -1,4 +1,4 @@
-"""Sessions as they were seen before what is sensitive in them was masked, and outcomes masked like them."""
+"""Sessions as they were before masking, and outcomes masked like them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class SessionSort(StrEnum):
-    """Orders of sessions: by start, else the largest or gravest first, and what is unknown last."""
+    """Orders of sessions: by start, else the largest or gravest first, and unknown values last."""
 
     START = "start"
     NEWEST = "newest"

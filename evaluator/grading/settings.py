@@ -1,4 +1,4 @@
-"""The settings of a project that grade, and the one place where they fill in what a grade is asked for."""
+"""The settings of a project that grade, and the one place where they fill in a `GradeSpec`."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def with_definitions(gates: Gates, settings: ProjectSettings) -> Gates:
 
 
 def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False) -> GradeSpec:
-    """Return what a grade is asked for, with the settings where it says nothing.
+    """Return a specification, with the settings where it says nothing.
 
     The settings' sample is for sessions without a dataset, whose questions would go unanswered, unless
     `sampled`. A judge in use comes before that of the settings.

@@ -1,4 +1,4 @@
-"""What a run that was stopped once it was settled shows against an earlier one."""
+"""The result of a run that was stopped once it was settled against an earlier one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spangrade.tracer.terminal import counted
 
 
 class Settlement(StrEnum):
-    """What is known after some of the questions, whatever the others will show."""
+    """The result that holds after some of the questions, whatever the others will show."""
 
     WORSE = "worse"
     NO_LOSS = "no loss can be shown any more"
@@ -18,7 +18,7 @@ class Settlement(StrEnum):
 
 
 class Settled(NamedTuple):
-    """What a run that was stopped when it was settled shows against its `baseline`.
+    """The result of a run that was stopped when it was settled against its `baseline`.
 
     `asked` of the `questions` were counted till then. `unasked` are those that were left out for it.
     """

@@ -37,7 +37,7 @@ _SPANS_OF_SESSION = 5  # that it takes as long to read as a session to grade
 
 
 class Output(Protocol):
-    """What is written of sessions and their grades: it sees each as it passes."""
+    """An output of sessions and their grades: it sees each as it passes."""
 
     def sessions(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """Yield the sessions that are graded."""
@@ -49,19 +49,19 @@ class Output(Protocol):
 
 
 class SlicedOutput(Output, Protocol):
-    """What is written of sessions, also of those that other processes grade."""
+    """An output that also sees the sessions that other processes grade."""
 
     def of_slice(self) -> Output:
-        """Return what sees a slice in another process, and comes back from there."""
+        """Return the output for a slice in another process, which comes back from there."""
         ...
 
     def add_slice(self, seen: Output) -> None:
-        """Write what a slice saw: the slices come in order."""
+        """Write the output of a slice: the slices come in order."""
         ...
 
 
 class Shared(NamedTuple):
-    """What all slices of a grade are graded by."""
+    """The specification and sessions' context that all slices of a grade share."""
 
     spec: GradeSpec
     golden: Dataset
@@ -71,7 +71,7 @@ class Shared(NamedTuple):
 
 
 class _Graded(NamedTuple):
-    """What became of a slice."""
+    """The result of a slice."""
 
     run: Run
     coverage: Coverage
@@ -142,7 +142,7 @@ def _add(run: Run, grades: Iterable[Grade], output: Output | None) -> None:
 
 @contextmanager
 def shared_file(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]:
-    """Give a file of what all slices share: each process reads it once."""
+    """Give a file of the values that all slices share: each process reads it once."""
     golden = prepared.golden._replace(spans=None, problems=[], rows=dict(prepared.golden.rows))
     answers = dict(prepared.answers)
     shared = Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())
@@ -154,7 +154,7 @@ def shared_file(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]
 
 @functools.lru_cache(1)
 def read_shared(file: Path) -> tuple[Shared, Prepared]:
-    """Return what a file of `shared_file` has, and what a grade by it needs."""
+    """Return the content of a `shared_file`, and the grade prepared from it."""
     shared: Shared = pickle.loads(file.read_bytes())  # noqa: S301 (our own, of this grade)
     return shared, replace(with_questions(shared.spec, shared.golden), answers=shared.answers)
 

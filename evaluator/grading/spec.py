@@ -1,4 +1,4 @@
-"""What a grade is asked for, as a value: by which gates, over which sessions, with which judge.
+"""The specification of a grade, as a value: its gates, its selection of sessions, its judge.
 
 Every door makes one: the command line, Python, pytest, `watch`, a lake. Each field is an option of the
 commands that have its group, with the help that is here. A value is checked when it is made; the settings of
@@ -64,7 +64,7 @@ def _pairs(name: str, form: str, pairs: Mapping[str, str] | Iterable[str]) -> Ma
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """By what sessions are graded, beside the references of their questions.
+    """The gates beside the references of the questions, and the metrics to report.
 
     `metrics` are names, gates with a threshold (`"tool_recall>=0.9"`), or `Metric`s; None is not given, and
     the settings fill them in. The metrics of `metrics_files` (.json, .sql, .py) come on top, and so do the
@@ -239,7 +239,7 @@ class Selection:
 
     @property
     def of_questions(self) -> str | None:
-        """What chooses golden questions, as one condition: their ids, and a condition on their metadata."""
+        """The choice of golden questions, as one condition: their ids, and a condition on their metadata."""
         where = self.where if self.where is not None and _OF_QUESTIONS.match(self.where) else None
         if not self.questions:
             return where
@@ -270,7 +270,7 @@ _ALL = Selection()
 
 @dataclass(frozen=True, slots=True)
 class GradeSpec:
-    """What a grade is asked for.
+    """The specification of a grade.
 
     `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, a simulation's CSV or
     JSONL, or a list of questions as a golden file has them; without one, sessions are graded by the `gates`

@@ -1,4 +1,4 @@
-"""What the database keeps of grades: the verdict that a session shows, and its scores."""
+"""Stored grades: the verdict that a session shows, and its scores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StoredGrade(NamedTuple):
 
     @property
     def causes(self) -> tuple[Evidence, ...]:
-        """What the failed gates name, each place once, what says the most first."""
+        """The evidence of the failed gates, each place once, the most telling first."""
         return leading_causes((one.metric, one.evidence) for one in self.scores if one.passed is False)
 
     @property

@@ -69,12 +69,12 @@ def stored_questions(store: Store, run_id: str) -> Iterator[GoldenQuestion]:
 
 
 def expectation(question: Mapping[str, Any]) -> str:
-    """Return what a question, given as JSON values, asks and expects, as canonical JSON."""
+    """Return the user inputs and references of a question, given as JSON values, as canonical JSON."""
     return canonical({key: value for key, value in question.items() if key not in _ABOUT})
 
 
 def expectations(questions: Iterable[GoldenQuestion]) -> dict[str, Any]:
-    """Return what each question asks and expects, as JSON values by its id."""
+    """Return each question's user inputs and references, as JSON values by its id."""
     return {
         question.id: orjson.loads(expectation(question.model_dump(mode="json", exclude_unset=True)))
         for question in questions

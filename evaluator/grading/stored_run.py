@@ -1,4 +1,4 @@
-"""A run as the database keeps it: what it was graded by, and its verdicts."""
+"""A stored run: its specification and its verdicts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class StoredRun(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """What is not known of how the run was graded."""
+        """Notes on the parts of the run's specification that are not known."""
         if self.graded_by is not None:
             return []
         lacks = "condition on questions, references that are not gates, require_match, options of the judge"

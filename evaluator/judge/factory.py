@@ -1,4 +1,4 @@
-"""What makes the judge of a test run; it imports no judge, because most test runs need none."""
+"""The factory of a test run's judge; it imports no judge, because most test runs need none."""
 
 from __future__ import annotations
 

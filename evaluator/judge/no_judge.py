@@ -1,4 +1,4 @@
-"""A judge that answers nothing: what needs one is inconclusive."""
+"""A judge that answers nothing: judged metrics are inconclusive."""
 
 from __future__ import annotations
 

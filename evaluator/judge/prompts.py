@@ -82,7 +82,7 @@ class Shown(BaseModel):
 
 
 class UserAnswer(BaseModel):
-    """The structure of what a simulated user does next: a message, or the end of the conversation."""
+    """The structure of a simulated user's next step: a message, or the end of the conversation."""
 
     why: Annotated[str, Field(description="Why the user does this now, in one sentence.")]
     plan_part: Annotated[
@@ -177,7 +177,7 @@ def read_answer(question: Question, text: str | None, judge: str) -> Judgement:
 
 
 def _of_user(question: Question, answer: UserAnswer, judge: str) -> Judgement:
-    """Return what a user's model answered; raise JudgeError if it contradicts itself or the plan."""
+    """Return the answer of a user's model; raise JudgeError if it contradicts itself or the plan."""
     parts = question.parts if isinstance(question, UserQuestion) else 0
     if answer.plan_part > parts:
         raise JudgeError(f"judge {judge}: plan_part is {answer.plan_part}, but the plan has {parts}")

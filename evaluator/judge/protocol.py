@@ -13,13 +13,13 @@ Task = Literal["same_meaning", "satisfies", "holds", "rate", "simulate"]
 
 
 class JudgeUnavailable(SpangradeError):  # noqa: N818 (it is a state of the surroundings, not a mistake)
-    """There is no key for the judge: what needs it is inconclusive, neither passed nor failed."""
+    """There is no key for the judge: its metrics are inconclusive, neither passed nor failed."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
 
 class Paid(NamedTuple):
-    """What was paid for one answer: tokens, and USD; None is unknown."""
+    """The price of one answer: tokens, and USD; None is unknown."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -98,7 +98,7 @@ class Judgement:
 
 
 class Judge(Protocol):
-    """What answers questions: one class per provider."""
+    """A model that answers questions: one class per provider."""
 
     @property
     def name(self) -> str:
@@ -128,7 +128,7 @@ def billed(paid: Paid | None) -> Iterator[None]:
 
 @runtime_checkable
 class CostLimit(Protocol):
-    """What a judge may have besides: it says before a call what that may cost at most."""
+    """An optional part of a judge: the highest cost of a call, before it is made."""
 
     def largest_cost_usd(self, question: Question) -> float | None:
         """Return the cost of the largest answer in USD, None if the model's price is unknown."""
@@ -137,7 +137,7 @@ class CostLimit(Protocol):
 
 @runtime_checkable
 class ModelCheck(Protocol):
-    """What a judge may have besides: it asks its provider for the model, which costs nothing."""
+    """An optional part of a judge: it asks its provider for the model, which costs nothing."""
 
     async def check_model(self) -> None:
         """Raise UnknownJudgeModel if the provider answers that it does not have the model.
@@ -149,7 +149,7 @@ class ModelCheck(Protocol):
 
 @runtime_checkable
 class KeyCheck(Protocol):
-    """What a judge may have besides: it says at once that it has no key, before anything waits for it."""
+    """An optional part of a judge: it says at once that it has no key, before anything waits for it."""
 
     def require_key(self) -> None:
         """Raise JudgeUnavailable if nothing can be a key. No service is asked."""

@@ -1,4 +1,4 @@
-"""A run's use of a judge: cache, concurrency, budget, votes, and what it cost."""
+"""A run's use of a judge: cache, concurrency, budget, votes, and cost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Spent:
 
 
 def spent_since(before: Spent, now: Spent) -> Spent:
-    """Return what was spent between two moments of a run."""
+    """Return the spending between two moments of a run."""
     return Spent(
         now.calls - before.calls,
         now.cache_hits - before.cache_hits,
@@ -73,7 +73,7 @@ def spent_since(before: Spent, now: Spent) -> Spent:
 
 
 def total_spent(parts: Iterable[Spent]) -> Spent:
-    """Return the sum; what is unknown in any part is unknown in it."""
+    """Return the sum; a value that is unknown in any part is unknown in it."""
     parts = list(parts)
     return Spent(
         sum(part.calls for part in parts),
@@ -171,7 +171,7 @@ class JudgeRun:
         return await _in_own_loop(self._ask(question))
 
     async def pay(self, call: Callable[[], Awaitable[Judgement]]) -> Judgement:
-        """Return what a call to another service returns, within the budget of this run and counted in it.
+        """Call another service within the budget of this run, count the cost, and return the judgement.
 
         Raises JudgeBudgetExceeded if the budget does not allow it, and what the call raises.
         """
@@ -256,7 +256,7 @@ class JudgeRun:
                 self._returned.notify_all()
 
     async def _reserve(self, question: Question | None) -> float:
-        """Return what is reserved for a call, as soon as the budget allows it beside those in progress."""
+        """Return the USD reserved for a call, as soon as the budget allows it beside those in progress."""
         largest_usd = 0.0
         if self._max_cost_usd is not None:
             known = None if question is None else self.largest_cost_usd(question)

@@ -36,7 +36,7 @@ class Parts(NamedTuple):
 
 
 def read_scanned(scratch: Store, scanned: Iterable[Scanned]) -> None:
-    """Read what was found of each trace, and what the lake knows of these traces."""
+    """Read the findings of each trace, and the lake's rows of these traces."""
     found = list(scanned)
     for table, urls in (
         ("scanned", [one.traces for one in found]),
@@ -72,7 +72,7 @@ def _gather_job(update: Update, parts: Parts, number: int, rows: Sequence[tuple[
 
 
 def read_gathered(scratch: Store, jobs: Sequence[ScanJob], gathered: Sequence[Scanned]) -> None:
-    """Put what was found of whole traces in place of what was found of their parts."""
+    """Replace the findings of parts of traces by those of the whole traces."""
     for job, found in zip(jobs, gathered, strict=True):
         for table, url in (("scanned", found.traces), ("calls", found.calls)):
             scratch.query(

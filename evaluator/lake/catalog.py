@@ -151,7 +151,7 @@ def check_landing(landing: str, data: str) -> None:
 
 
 class State(NamedTuple):
-    """What an update starts from: the newest snapshot, the last batch, and the version that derived it."""
+    """The start of an update: the newest snapshot, the last batch, and the version that derived it."""
 
     snapshot: int
     batch: int

@@ -1,4 +1,4 @@
-"""The one commit with which a lake changes, and what is written in it."""
+"""The one commit with which a lake changes, and its writes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def commit(lake: Lake, store: Store, state: State, change: Callable[[], None]) -
 
 
 def replace_sessions(store: Store, update: Update) -> None:
-    """Remove what an update derived again, and the spans and logs of traces that moved."""
+    """Remove the rows that an update derived again, and the spans and logs of traces that moved."""
     remove_moved(store, update)
     sessions = text_literal(sessions_file(update))
     store.query(lake_sql("replaced").format(sessions=sessions))

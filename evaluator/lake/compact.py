@@ -1,4 +1,4 @@
-"""Upkeep of a lake: small files become larger ones, and what nobody reads any more is removed."""
+"""Upkeep of a lake: small files become larger ones, and files that nobody reads are removed."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _scan_jobs(scratch: Store, update: Update, most: int) -> Iterator[ScanJob]:
 
 
 def _commit(lake: Lake, prepared: PreparedUpdate, derived: Sequence[Derived]) -> None:
-    """Put what was derived in place of all that the lake had."""
+    """Replace all derived rows of the lake."""
     with attached(lake, read_only=False) as store:
         new_scratch(store.connection, "empty")
         store.query(f"USE {NAME}")

@@ -164,7 +164,7 @@ def _write_outranked(store: Store, job: DeriveJob) -> str | None:
 
 
 def _write(store: Store, job: DeriveJob) -> dict[str, str]:
-    """Write what a slice holds as files of the lake; return them by table."""
+    """Write a slice as files of the lake; return them by table."""
     queries = {
         "spans": lake_sql("written_spans").format(batch=job.batch),
         "logs": lake_sql("written_logs").format(batch=job.batch),

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Engine(StrEnum):
-    """What runs the tasks."""
+    """The engine that runs the tasks."""
 
     LOCAL = "local"
     RAY = "ray"

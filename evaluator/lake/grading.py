@@ -20,14 +20,14 @@ from spangrade.tracer.store import Store
 
 
 class Grading(NamedTuple):
-    """What a grade is asked for, with the content of its dataset, for any process."""
+    """The specification of a grade, with the content of its dataset, for any process."""
 
     run_id: str
     spec: GradeSpec
     golden: Dataset
 
     def prepared(self) -> Prepared:
-        """Return what the grade needs."""
+        """Return the prepared grade."""
         return with_questions(self.spec, self.golden)
 
 
@@ -47,7 +47,7 @@ class SliceGrade(NamedTuple):
 
     @property
     def exit_code(self) -> ExitCode:
-        """What `spangrade lake update` exits with, as `spangrade grade` does."""
+        """The exit code of `spangrade lake update`, as that of `spangrade grade`."""
         untested = [Verdict.INCONCLUSIVE] if self.unanswered or self.unapplied else []
         return exit_code([*self.verdicts, *untested])
 

@@ -37,7 +37,7 @@ class ImportedFile(NamedTuple):
 
 
 def import_file(lake: Lake, db: Path, in_order: InOrder, *, sizes: Sizes = Sizes()) -> ImportedFile:  # noqa: B008 (a frozen value)
-    """Import the spans, logs, runs and scores of a database file; what the lake has already stays.
+    """Import the spans, logs, runs and scores of a database file; rows that the lake has stay.
 
     The file's spool is loaded into it first. A lake that is new gets the settings of the file. Raises
     InputError if the file does not exist or its settings are not those of the lake, StoreError as

@@ -91,7 +91,7 @@ class Updated(NamedTuple):
 
 
 class PreparedUpdate(NamedTuple):
-    """What an update works on: the lake as it is, the new files by part; `landed` are those to remember."""
+    """The input of an update: the lake as it is, the new files by part; `landed` are those to remember."""
 
     update: Update
     state: State
@@ -174,7 +174,7 @@ def _prepare(
     session_from: Sequence[str] | None,
     sizes: Sizes,
 ) -> PreparedUpdate:
-    """Find out what is new."""
+    """Find the new files."""
     with writable(lake) as store:
         data = data_path(store)
         check_landing(landing, data)

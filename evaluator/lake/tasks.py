@@ -1,4 +1,4 @@
-"""What workers do in an update of a lake: pure functions of a job, whichever engine calls them.
+"""The tasks of workers in an update of a lake: pure functions of a job, for any engine.
 
 Jobs and results are small and can be pickled; all data goes through files. A task that is killed can be run
 again: the files of an attempt have names of their own, and only those that a result names are used.
@@ -57,7 +57,7 @@ CALL_TYPES = {
 
 
 class Update(NamedTuple):
-    """What all tasks of an update share: the lake as it was, the folder of intermediate files, settings."""
+    """The common input of an update's tasks: the lake as it was, the intermediate folder, settings."""
 
     lake: Lake
     snapshot: int
@@ -66,7 +66,7 @@ class Update(NamedTuple):
 
 
 class ScanJob(NamedTuple):
-    """Landing files to look at. With `traces`, only these, and with what the lake has of them.
+    """Landing files to read. With `traces`, only these, and with the lake's rows of them.
 
     With `sessions`, what the lake has of those from the first on up to, without it, the second; None is no
     limit.
@@ -164,7 +164,7 @@ def _readable(job: ScanJob) -> Iterator[None]:
 
 
 def scan(job: ScanJob) -> Scanned:
-    """Look at the spans and logs of files; write what they show of each trace.
+    """Read the spans and logs of files; write the findings of each trace.
 
     Raises InputError for a file whose columns are not those of spans or logs.
     """

@@ -1,1 +1,1 @@
-"""Looking after a database: what recordings lack, deletion, golden questions from sessions."""
+"""Looking after a database: gaps in recordings, deletion, golden questions from sessions."""

@@ -1,4 +1,4 @@
-"""How to fix what a recording lacks, or what is wrong with it."""
+"""How to fix a gap or an error in a recording."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def advice(code: str, span: Span | None = None, *, partly: bool = False) -> str 
 
 
 def not_understood(scope: str) -> str:
-    """Return what to do about spans of a scope that no dialect understood."""
+    """Return advice on spans of a scope that no dialect understood."""
     ours = "if an agent recorded them: update spangrade, or write a dialect for them (docs/dialects.md)"
     return f"{ours}; if not: spangrade import --ignore-scope {scope}" if scope else ours

@@ -46,7 +46,7 @@ class Checked(NamedTuple):
 def examine(
     stored: Stored, lint: Callable[[], Sequence[Finding]], settings_file: Path | None, endpoint: str | None
 ) -> Iterator[Checked]:
-    """Yield what there is of extras, settings, the database, the receiver and the instrumentation.
+    """Yield checks of extras, settings, the database, the receiver and the instrumentation.
 
     `lint` finds what the recordings lack, `endpoint` is where spans are sent to.
     """

@@ -1,4 +1,4 @@
-"""What a session's recording lacks: a table of checks, each of one kind of fact."""
+"""Gaps in a session's recording: a table of checks, each of one kind of fact."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gap(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """One kind of fact: what is reported, and what of a session lacks it, in the order of its spans.
+    """One kind of fact: its finding, and the parts of a session that lack it, in the order of its spans.
 
     Calls and tools that lack it are given, so that the advice is that of their stack. `of_calls` is true for
     what only sessions with model calls can lack.
@@ -50,7 +50,7 @@ class _Check(NamedTuple):
 
 
 def session_gaps(s: Session) -> Iterator[Gap]:
-    """Yield what a session lacks."""
+    """Yield the gaps in a session's recording."""
     for check in _CHECKS:
         if check.of_calls and not s.llm_calls:
             continue

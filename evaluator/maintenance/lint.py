@@ -1,4 +1,4 @@
-"""What a recording lacks, which metrics are inconclusive because of it, and how to fix it."""
+"""Gaps in recordings, the metrics that they make inconclusive, and how to fix them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _SpanCounts(NamedTuple):
 
 
 class _SessionGap(NamedTuple):
-    """What a session lacks."""
+    """A gap in a session's recording."""
 
     session_id: str
     gap: Gap
@@ -121,7 +121,7 @@ def _of(rows: SessionRows, span_counts: Mapping[str, _SpanCounts]) -> dict[str, 
 
 
 def _slice_gaps(job: tuple[SessionRows, Mapping[str, _SpanCounts]]) -> list[_SessionGap]:
-    """Return what the sessions of a slice lack, in any process."""
+    """Return the gaps of a slice's sessions, in any process."""
     rows, span_counts = job
     return _gaps(rows.decoded(), span_counts)
 

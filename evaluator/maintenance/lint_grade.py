@@ -1,4 +1,4 @@
-"""What a grade would find inconclusive, and how to supply what is missing."""
+"""Sessions and questions that a grade finds inconclusive, and how to supply the missing part."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _inconclusive(
 
 
 class _Linted(NamedTuple):
-    """What became of a slice."""
+    """The findings of a slice."""
 
     findings: list[Finding]
     coverage: Coverage
@@ -190,7 +190,7 @@ def _own_keys(prepared: Prepared) -> Iterator[Finding]:
 
 
 def _scenarios(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
-    """Yield what a simulated user would lack."""
+    """Yield the missing parts of scenarios of simulated users."""
     for question in questions:
         scenario = question.scenario
         if scenario is None:

@@ -52,7 +52,7 @@ def stack_of(span: Span) -> Advice:
 
 
 def setting(span: Span | None, lack: Lack, *, partly: bool = False) -> str:
-    """Return how to make the stack that recorded a span record what is lacking.
+    """Return how to make the stack that recorded a span record a missing fact.
 
     Of an unknown stack, it is what helps any that follows the conventions. If it records a part of the
     contents, the setting for them is in force.

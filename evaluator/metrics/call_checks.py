@@ -1,4 +1,4 @@
-"""Checks of calls that need no reference: what tools declare, and what was called again.
+"""Checks of calls that need no reference: the declarations of tools, and repeated calls.
 
 The tools that a recording says its models could call are a reference that nobody has to write.
 """

@@ -214,7 +214,7 @@ def too_early(session: Session, rules: Sequence[Before], without_failed: bool) -
 
 
 def _needed(call: ToolInteraction, names: Sequence[str]) -> Iterator[str]:
-    """Yield what an earlier call has to share with a call: one earlier call serves all that need the same."""
+    """Yield the values that an earlier call must share with a call: one serves all that need the same."""
     arguments = call.input_arguments if isinstance(call.input_arguments, dict) else {}
     for name in names:
         yield f"{name}={canonical(arguments[name])}" if name in arguments else f"call {call.position}"

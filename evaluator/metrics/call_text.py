@@ -63,7 +63,7 @@ def not_recorded(
     requested: Sequence[ToolInteraction],
     context: Context,
 ) -> str:
-    """Return what is not known of calls that might match, empty if all is."""
+    """Return the unknown parts of calls that might match, empty if there are none."""
     arguments = [call.tool_name for call in actual if not call.arguments_known]
     referred = {tool for wanted in expected for tool in result_tools(wanted.input_arguments)}
     results = [

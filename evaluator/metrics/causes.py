@@ -20,7 +20,7 @@ _MOST_COMPARED = 40_000  # pairs of items
 
 
 class Cause(NamedTuple):
-    """What made a gate fail: a span, or the place `after` one and `before` another where one was due.
+    """The cause of a failed gate: a span, or the place `after` one and `before` another where one was due.
 
     `path` names what differs: `issue_refund(amount)`, a tool, an agent, a state variable, `turns[2]`.
     """
@@ -137,7 +137,7 @@ def turn_cause(session: Session, turn: int, path: str) -> Cause:
 
 
 def due_in_turn(session: Session, turn: int, path: str) -> Cause:
-    """Return the place after what is recorded of a turn, and of those before it."""
+    """Return the place after the spans of a turn, and of those before it."""
     earlier = _spans(session, lambda number: number <= turn)
     later = _spans(session, lambda number: number > turn)
     return Cause(None, path, earlier[-1] if earlier else None, later[0] if later else None)
@@ -149,7 +149,7 @@ def due_before_turn(session: Session, turn: int, path: str) -> Cause:
 
 
 def _spans(session: Session, of_turn: Callable[[int], bool]) -> list[str]:
-    """Return the spans of some turns by their start, an agent's before what it does."""
+    """Return the spans of some turns by their start, an agent's before those inside it."""
     records: list[Step | ToolInteraction | LLMCall] = [
         *session.trajectory,
         *session.tool_interactions,
@@ -202,7 +202,7 @@ def repairs(
     further: bool,
     fits: Callable[[int, int], bool] = lambda _e, _a: True,
 ) -> list[Repair]:
-    """Return what makes a list of items meet the expected one, in the order of the items.
+    """Return the repairs that make a list of items meet the expected one, in the order of the items.
 
     `match` says whether an item meets an expected one, `unlike` how far an item is from it: less than 20 if
     it rather stands for the expected one than that this is missing, with `further` less than 40; None for
@@ -354,7 +354,7 @@ def _enlarged(
 
 
 def leading_causes(failed: Iterable[tuple[str, Iterable[Evidence]]]) -> tuple[Evidence, ...]:
-    """Return the evidence of failed gates, given by name: each place once, what says the most first.
+    """Return the evidence of failed gates, given by name: each place once, the most telling first.
 
     A gate that compares calls says more than one that compares names.
     """

@@ -76,7 +76,7 @@ def not_recorded(source: str) -> str:
 
 
 def _recorded(name: str, session: Session) -> Any:
-    """Return what the row of a session has in a column, under another name of it, or in `extracted_data`."""
+    """Return a session's value in a column of its row, under another name of it, or in `extracted_data`."""
     if not isinstance(session, FileSession):
         return None
     extracted = session.columns.get("extracted_data")

@@ -109,5 +109,5 @@ def external_scores(store: Store, session_ids: Sequence[str] | None = None) -> d
 
 
 def key_of(score: ExternalScore) -> tuple[object, ...]:
-    """Return by what a score replaces another: source, author, session, turn, name and evidence."""
+    """Return the key by which a score replaces another: source, author, session, turn, name, evidence."""
     return (score.source, score.author, score.session_id, score.turn, score.name, score.evidence)

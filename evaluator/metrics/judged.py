@@ -189,7 +189,7 @@ def _expecting(question: GoldenQuestion, text: str) -> GoldenQuestion:
 
 
 def _known_match(reply: str | None, expected: ExpectedReply) -> Outcome | None:
-    """Return what is known of a reply without a judge; None if a judge has to rate it."""
+    """Return the outcome of a reply that needs no judge; None if a judge has to rate it."""
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")
     if expected.match == "contains" and folded_text(expected.text) in folded_text(reply):
@@ -276,7 +276,7 @@ async def _lowest_of_rated(started: Sequence[tuple[int, Any]]) -> Outcome:
 
 
 def _lowest(outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
-    """Return the outcome of the turns together: the lowest score, if what is unknown cannot lower it."""
+    """Return the outcome of the turns together: the lowest score, if unknown ones cannot lower it."""
     scores = [(number, outcome) for number, outcome in outcomes if isinstance(outcome, Score)]
     number, lowest = min(scores, key=lambda one: one[1].value, default=(0, Score(1.0)))
     for turn, outcome in outcomes:
@@ -309,7 +309,7 @@ async def _rated(session: Session, question: GoldenQuestion, expected: ExpectedR
 
 
 def _about(outcome: Outcome, evidence: tuple[Cause, ...]) -> Outcome:
-    """Return an outcome that, where it is a score below 1, names what it is about."""
+    """Return an outcome that, where it is a score below 1, names its turn or agent."""
     is_low = isinstance(outcome, Score) and outcome.value < 1
     return outcome._replace(evidence=evidence) if is_low else outcome  # type: ignore[call-arg]
 

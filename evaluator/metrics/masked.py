@@ -1,4 +1,4 @@
-"""Recorded values that redaction masked: whether an expected one may be what was taken out of them."""
+"""Recorded values that redaction masked: whether the masked part may be an expected value."""
 
 from __future__ import annotations
 

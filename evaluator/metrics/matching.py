@@ -1,4 +1,4 @@
-"""Compare what happened with what is expected: JSON values, tool arguments, sequences."""
+"""Compare recorded with expected values: JSON values, tool arguments, sequences."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class ValueDifference(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What plain values stand for, and which keys may differ.
+    """How plain values are compared, and which keys may differ.
 
     `subset` allows keys that are not expected, `superset` that expected ones are missing, `exact` neither,
     at every depth. With `wildcards` an expected null matches any value, as the value of a key and as an
@@ -211,7 +211,7 @@ def first_difference(expected: Any, actual: Any, rules: Rules = SUBSET) -> Value
 
 
 def arguments_match(expected: Any, actual: Any, matcher: KeyRule = "subset") -> bool:
-    """Return whether a call's arguments, or a result, match the expected ones; what is undecided does not."""
+    """Return whether a call's arguments, or a result, match the expected ones; an undecided match is none."""
     return next(_differences(expected, actual, _RULES[matcher], ()), None) is None
 
 
@@ -426,7 +426,7 @@ def is_subsequence(expected: Iterable[E], actual: Iterable[A], match: Callable[[
 
 
 def arranged(expected: Sequence[str | Sequence[str]], actual: Sequence[str]) -> list[str]:
-    """Return the expected names in one list, those of each nested list in the order nearest to what happened.
+    """Return the expected names in one list, those of each nested list in the order nearest to the steps.
 
     That is the order with the longest subsequence in common with `actual`: for each number of names that
     match, the one that needs the fewest actual names is continued.

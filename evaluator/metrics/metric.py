@@ -1,4 +1,4 @@
-"""What a metric is, and what it returns: a score, inconclusive, not applicable or a failure."""
+"""A metric, and its outcomes: a score, inconclusive, not applicable or a failure."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Metric:
 def limited(
     outcome: Outcome, limit: float, unit: str, evidence: Callable[[], tuple[Evidence, ...]]
 ) -> Outcome:
-    """Return an outcome in a unit as its ratio of a limit, at least what is known of it.
+    """Return an outcome in a unit as its ratio of a limit, at least its known part.
 
     `evidence` returns what is to be looked at where the limit is exceeded.
     """

@@ -155,7 +155,7 @@ def pairings_of(session: Session, question: GoldenQuestion) -> CallPairings:
 def _compared_lists(
     question: GoldenQuestion, made: Sequence[ToolInteraction]
 ) -> Sequence[tuple[ReferenceToolInteraction, ...]]:
-    """Return the accepted lists of calls that name the most of what a session called.
+    """Return the accepted lists of calls that name the most of a session's calls.
 
     So a list is compared whole: who makes a call that only a longer list has is not compared with a shorter
     one, which would leave that call free. Calls that failed do not choose a list.
@@ -217,7 +217,7 @@ def _are_copies(expected: Sequence[ReferenceToolInteraction], actual: Sequence[T
 
 
 def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context: Context) -> bool | None:
-    """Return whether a call matches; None if that depends on what is not known of it."""
+    """Return whether a call matches; None if that depends on an unknown part of it."""
     if expected.tool_name != call.tool_name:
         return False
     arguments = _arguments_match(expected, call, context)
@@ -300,7 +300,7 @@ def nearest_calls(
 
 
 def call_repairs(pairing: Pairing, context: Context, *, in_order: bool, further: bool) -> list[Repair]:
-    """Return what makes the calls of a pairing meet the expected ones, of `in_order_of`; see `repairs`."""
+    """Return the repairs that make the calls of a pairing meet the expected ones; see `repairs`."""
     expected, actual = in_order_of(pairing), pairing.actual
     return repairs(
         len(expected),
@@ -343,7 +343,7 @@ def in_order_of(pairing: Pairing) -> list[ReferenceToolInteraction]:
 
 
 def result_matches(expected: ReferenceToolInteraction, call: ToolInteraction) -> bool | None:
-    """Return whether a call ended as expected; None if that depends on what is not recorded of it.
+    """Return whether a call ended as expected; None if that depends on a part that is not recorded.
 
     A call that waits for approval may still do so; one that was rejected did not run.
     """

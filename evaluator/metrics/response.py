@@ -1,4 +1,4 @@
-"""Metrics of the texts of replies: what they must have, must not have, and share with a reference."""
+"""Metrics of the texts of replies: required and forbidden texts, and similarity with a reference."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _has(wanted: TextForm, reply: str, folded: str) -> bool | None:
 
 
 def _may_have_had(wanted: TextForm, reply: str) -> bool:
-    """Return whether a reply may have had a text before what it says was masked."""
+    """Return whether a reply may have had a text before it was masked."""
     if isinstance(wanted, str):
         return may_contain(wanted, reply)
     return has_mask(reply) if PATTERN in wanted else any(_may_have_had(one, reply) for one in wanted[ANY])

@@ -1,4 +1,4 @@
-"""Differences in the words of a reason: where, what was expected there, and what was found."""
+"""Differences in the words of a reason: the place, the expected value and the actual one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of simulated users: whether the user kept to its scenario, and whether it got what it wants."""
+"""Metrics of simulated users: whether the user kept to its scenario, and whether it reached its goal."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def _kept_to(session: Session, scenario: Scenario) -> Question:
 
 
 def evidence_of(session: Session, summary: str) -> dict[str, str]:
-    """Return what a judge is shown of a session: a summary of its conversation, its calls and its state."""
+    """Return the evidence for a judge: a summary of a session's conversation, its calls and its state."""
     calls = [
         {"tool": call.tool_name, "arguments": call.input_arguments, "result": call.output, "ok": call.ok}
         for call in session.tool_interactions

@@ -145,7 +145,7 @@ METRICS = (
 
 
 class _Rule(NamedTuple):
-    """The value of a pairing, and what lowers it: another order, further calls, missing ones.
+    """The value of a pairing, and the errors that lower it: another order, further calls, missing ones.
 
     Without an expected call every call is one too many.
     """
@@ -312,7 +312,7 @@ def _other_handoff(
 
 
 def _differences(pairing: Pairing, context: Context) -> str:
-    """Return what differs, is missing, not expected or in another order.
+    """Return the differences: missing calls, unexpected ones, other arguments, another order.
 
     An expected call and one of the same tool in its place are told by the first value that differs.
     """

@@ -300,7 +300,7 @@ def _failed_turn(session: Session, turn: Turn) -> Cause:
 
 
 def _turns_due(session: Session, question: GoldenQuestion) -> tuple[Cause, ...]:
-    """Return the turns that are missing or too many, by what the user said in them."""
+    """Return the turns that are missing or too many, by the user's messages in them."""
     values = user_values(session, question)
     turns = session.turns
     inputs = [_filled(text, values) for text in question.user_inputs]
@@ -392,7 +392,7 @@ METRICS = (
 
 
 class _Rule(NamedTuple):
-    """What lowers a value: another order, further steps, missing ones."""
+    """The errors that lower a value: another order, further steps, missing ones."""
 
     in_order: bool = False
     further: bool = False

@@ -1,1 +1,1 @@
-"""What grades stored, as views: the one definition of a session's verdict, which all that shows one reads."""
+"""Stored grades, as views: the one definition of a session's verdict, which every list and page reads."""

@@ -23,12 +23,12 @@ def with_views(text: str) -> str:
 
 
 def view_query(name: str) -> str:
-    """Return the query of a view; what it reads of others is in it."""
+    """Return the query of a view, with the queries of the views that it reads."""
     return with_views(statement(name, "spangrade.evaluator.results"))
 
 
 def sessions_query(columns: str, chosen: str = "") -> str:
-    """Return the query of sessions with their verdicts: their columns, and what chooses them."""
+    """Return the query of sessions with their verdicts: their columns, and the selection."""
     return view_query("sessions").replace("{columns}", columns).replace("{chosen}", chosen)
 
 

@@ -1,1 +1,1 @@
-"""What people and other programs say of sessions, and questions made of recorded sessions."""
+"""Labels and scores of people and programs, and questions made of recorded sessions."""

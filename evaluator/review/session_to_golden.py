@@ -1,4 +1,4 @@
-"""Turn a session that went well into a golden question: what it did is what is expected from then on."""
+"""Turn a session that went well into a golden question that expects its behaviour."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def question_of(session: Session, question_id: str, *, wildcards: bool = False) 
 
 
 def _with_wildcards(value: Any, where: str, volatile: list[str]) -> Any:
-    """Return a value with wildcards in place of what looks generated; add the places to `volatile`."""
+    """Return a value with wildcards in place of generated parts; add the places to `volatile`."""
     if isinstance(value, dict) and is_form(value):
         return as_data(value)
     if isinstance(value, dict):

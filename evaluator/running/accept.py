@@ -1,4 +1,4 @@
-"""What an agent does today as the reference of its golden questions, as an edit of their file."""
+"""An agent's behaviour today as the reference of its golden questions, as an edit of their file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAKEN = (
 
 
 class Accepted(NamedTuple):
-    """The new text of a golden file, the lines that change, and what cannot be accepted, a line each."""
+    """The new text of a golden file, the lines that change, and the refused sessions, a line each."""
 
     path: Path
     text: str
@@ -39,7 +39,7 @@ class Accepted(NamedTuple):
 
 
 def accept(golden: Path, run: Run, sessions: Iterable[Session]) -> Accepted:
-    """Return the golden file in which what failed is replaced by what the agent did.
+    """Return the golden file in which references that failed are replaced by the agent's behaviour.
 
     Of each failed question only the references change whose gates failed. What a session cannot show, such as
     a goal or a limit, is left to its author and named. Raises InputError for a file that cannot be edited.

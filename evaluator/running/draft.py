@@ -1,4 +1,4 @@
-"""The first golden questions of an agent: what it did today, as a draft that a person has yet to review."""
+"""The first golden questions of an agent: its behaviour today, as a draft for a person to review."""
 
 from __future__ import annotations
 

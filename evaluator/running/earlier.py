@@ -1,4 +1,4 @@
-"""The earlier run of the same questions that a run is compared with, and what did not pass in it."""
+"""The earlier run of the same questions that a run is compared with, and its questions that did not pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Earlier(NamedTuple):
 
 
 class FlippedSince(NamedTuple):
-    """What became of the questions that an earlier run has, too.
+    """The flips of the questions that an earlier run has, too.
 
     `broken` passed then and does not now: by question, the id of a session that passed, None if it answered
     in none. `questions` is how many both runs have.
@@ -39,7 +39,7 @@ class FlippedSince(NamedTuple):
 
 
 def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
-    """Return what flipped since the earlier run of the same questions; None if there is none.
+    """Return the flips since the earlier run of the same questions; None if there is none.
 
     Of a run that was settled it is what flipped since its baseline.
     """

@@ -55,7 +55,7 @@ class Task(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A conversation that is over; `error` is what the agent raised.
+    """A conversation that is over; `error` is the agent's exception.
 
     `cost_usd` is the price of the model calls in its spans; None without any, or if one's is unknown.
     """
@@ -68,7 +68,7 @@ class Held(NamedTuple):
 
 
 class Stopping(Protocol):
-    """What says whether further questions are needed."""
+    """A rule that says whether further questions are needed."""
 
     @property
     def is_settled(self) -> bool:
@@ -95,7 +95,7 @@ class _Rate:
 
 
 class Conversations:
-    """The conversations of a run; what they record is stored turn by turn.
+    """The conversations of a run; their spans are stored turn by turn.
 
     `spent_usd` is the price of all model calls in their spans as far as it is known, `not_begun` are the
     questions that were not asked because it was more than the options allow, `over_user_budget` those whose
@@ -254,7 +254,7 @@ class Conversations:
         self._is_reached = True
 
     def _user_of(self, task: Task, session_id: str, tags: tuple[str, ...], spans: list[Span]) -> User:
-        """Return the user of a conversation; what a simulated one says is recorded, too."""
+        """Return the user of a conversation; a simulated one's messages are recorded, too."""
         if task.question.scenario is None or self._user_model is None:
             return FixedUser(task.question.user_inputs)
 
@@ -271,7 +271,7 @@ class Conversations:
         return converse(agent, session_id)
 
     def _opened(self, session_id: str) -> Answer:
-        """Open a conversation with the agent; what it raises there, it raises at the first turn."""
+        """Open a conversation with the agent; an exception there is raised at the first turn."""
         try:
             return self._open(session_id)
         except InputError:

@@ -65,7 +65,7 @@ class _Stepped(Generic[_T]):
 
 
 async def in_time(coroutine: Coroutine[Any, Any, _T], limit_s: float, clock: Clock) -> _T:
-    """Return what an agent's coroutine returns; raise what it raises.
+    """Return the result of an agent's coroutine, or raise its exception.
 
     Raises AgentTimeoutError if its own seconds are more than the limit, also if it answers after that. At the
     limit it is cancelled; if it has not ended within `CLEANUP_S`, it is left behind.

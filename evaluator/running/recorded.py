@@ -51,7 +51,7 @@ def origin_in_run(question: GoldenQuestion, *, replayed: bool) -> Origin:
 
 
 def asked_of(question: GoldenQuestion, agent: str) -> str:
-    """Return what a session is asked, and of which agent, as digests of its parts: `text:1f2e3d4c,agent:…`.
+    """Return a session's request and its agent, as digests of its parts: `text:1f2e3d4c,agent:…`.
 
     They tell whether a part has changed, also where what was said is masked before it is stored.
     """
@@ -69,7 +69,7 @@ def asked_of(question: GoldenQuestion, agent: str) -> str:
 
 
 def changes(before: str | None, now: str) -> frozenset[str] | None:
-    """Return the parts of what a session was asked that have changed; None if it is not known."""
+    """Return the parts of a session's request that have changed; None if they are not known."""
     if not before:
         return None
     return frozenset(part.partition(":")[0] for part in {*before.split(",")} ^ {*now.split(",")})

@@ -137,7 +137,7 @@ def _settling(
     stored: DatabaseFile,
     judge: JudgeRun,
 ) -> Settling:
-    """Return what settles a run against an earlier one; report how many questions cannot do so."""
+    """Return the rule that settles a run against an earlier one; report how many questions cannot."""
     asked = judge if prepared.asks_judge else None
     if not stored.exists():
         raise no_baseline()
@@ -165,7 +165,7 @@ def _of_failed(spec: GradeSpec, stored: DatabaseFile) -> GradeSpec:
 
 
 def _questions_alone(prepared: Prepared) -> Prepared:
-    """Return what a grade needs without the sessions that the dataset, or its folder, brings."""
+    """Return a prepared grade without the sessions that the dataset, or its folder, brings."""
     golden = prepared.golden._replace(spans=None, rows={})
     return replace(prepared, golden=golden, recordings=(), answers={})
 
@@ -366,7 +366,7 @@ def _replayed(
 
 
 def _of_replay(conversations: Conversations) -> str:
-    """Return how far the agent did what it did before."""
+    """Return how far the agent repeated its behaviour."""
     parted = [(task, turn) for task, turn in conversations.parted if turn is not None]
     all_ = len(conversations.parted)
     text = f"{all_ - len(parted)} of {counted(all_, 'conversation')} replayed to the end"

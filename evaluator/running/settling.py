@@ -85,7 +85,7 @@ def baseline_of(
 
 
 def _differs(sample: Sample, prepared: Prepared, judge: JudgeRun | None) -> str:
-    """Return what a sample was graded by that is not so now, empty if nothing."""
+    """Return the parts of a sample's specification that differ now, empty if none."""
     before = {
         name: {(threshold, version) for threshold in one.thresholds for version in one.versions}
         for name, one in sample.metrics.items()
@@ -140,7 +140,7 @@ class Settling:
         return self._outcome is not Settlement.OPEN
 
     def settled(self) -> Settled:
-        """Return what is known now."""
+        """Return the result so far."""
         unasked = frozenset(one for one in self._order if one not in self._verdicts)
         return Settled(
             self._baseline.run_id,

@@ -164,7 +164,7 @@ class SimulatedUser:
         return said
 
     def _line(self, turn: int, history: Sequence[Turn]) -> SimulatedMessage | None:
-        """Return what the user of the replayed session did at a turn; None once the paths have parted.
+        """Return the step of the replayed session's user at a turn; None once the paths have parted.
 
         They part at the first turn at which the agent did not call the same tools, in order, as it did then,
         or asked (ends with a question mark) where it did not, or the reverse.

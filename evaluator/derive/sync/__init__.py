@@ -1,1 +1,1 @@
-"""What is stored brought to what is derived: each session once, from all its spans."""
+"""From stored spans to derived sessions: each session once, from all its spans."""

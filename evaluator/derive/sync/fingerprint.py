@@ -1,4 +1,4 @@
-"""What decides how sessions are derived: where it differs, a database is derived again.
+"""The fingerprint of the rules of derivation: where it differs, a database is derived again.
 
 That is the source of the modules that read spans and build sessions, the version of `genai-prices`, and the
 distributions that bring dialects. Computing it takes 25 ms, 20 of them to find the dialects among 150

@@ -70,7 +70,7 @@ def _ignore_share(share: float) -> None:
 
 
 class Callbacks(NamedTuple):
-    """What is called with input that cannot be used, and with the name of a step that begins.
+    """The functions to call with unusable input, and with the name of a step that begins.
 
     `on_share` is called with the share of the step that is done, from 0 to 1, where it is known. `configured`
     are the project's settings, which are applied before sessions are derived.
@@ -87,7 +87,7 @@ DEFAULT = Callbacks()
 
 @dataclass(slots=True)
 class Intake:
-    """The result of importing files: the traces in them, the rows added, and what could not be read.
+    """The result of importing files: the traces in them, the rows added, and the problems.
 
     `is_new` says that there was no database. `settings` are those of the database: what is read before it is
     open is read by none. `observations` is what the records show. `in_order` gives work to the processes that
@@ -105,7 +105,7 @@ class Intake:
     workers: ExitStack = field(default_factory=ExitStack)
 
     def count(self, batch: ReadBatch, on_problem: Callable[[Problem], None]) -> None:
-        """Count what was read, and report its problems."""
+        """Count the records of a batch, and report its problems."""
         self.traces |= batch.traces
         self.observations.order.add(batch.observed)
         self.records_lost += sum(problem.dropped for problem in batch.problems) - batch.files_lost
@@ -131,7 +131,7 @@ def check_files(paths: Sequence[Path], callbacks: Callbacks = DEFAULT) -> None:
 def start_import(
     db: Path, paths: Sequence[Path], callbacks: Callbacks = DEFAULT, workers: int | None = 1
 ) -> tuple[Intake, Iterator[ReadBatch]]:
-    """Return the intake of files, and what is read of them for `import_batches`.
+    """Return the intake of files, and their batches for `import_batches`.
 
     `workers` processes read them; None is as many as are worth it. Raises InputError if nothing in them can
     be read and the database does not exist: it is not created then.
@@ -170,7 +170,7 @@ def _size(path: Path) -> int:
 
 
 def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> Iterator[ReadBatch]:
-    """Yield what is read of files, in order; what cannot be read is reported and counted."""
+    """Yield the batches of files, in order; unreadable input is reported and counted."""
     sizes: deque[int] = deque()
 
     def jobs() -> Iterator[Job]:
@@ -208,7 +208,7 @@ def import_batches(
     callbacks: Callbacks = DEFAULT,
     session_from: Sequence[str] | None = None,
 ) -> Contents:
-    """Store what was read of files, and derive their sessions. The database is open in short windows.
+    """Store the batches of files, and derive their sessions. The database is open in short windows.
 
     For `session_from` see `import_files`.
     """
@@ -239,7 +239,7 @@ def import_batches(
 def _store_batches(
     open_store: OpenStore, intake: Intake, batches: Iterable[ReadBatch], before: int, callbacks: Callbacks
 ) -> Contents | None:
-    """Store what was read, and begin to derive; return None if there is more to derive.
+    """Store batches, and begin to derive; return None if there is more to derive.
 
     `before` is the number of sessions that there were.
     """
@@ -270,7 +270,7 @@ def _contents(store: Store, sessions_before: int) -> Contents:
 
 
 def _share_of_write(batch: ReadBatch) -> float:
-    """Return the share of what is written at once that a batch is, in rows or in bytes."""
+    """Return the share of a write that a batch fills, in rows or in bytes."""
     return max(batch.rows / WRITE, bytes_of(batch.tables) / WRITE_BYTES)
 
 
@@ -282,7 +282,7 @@ def _remember_import(store: Store, traces: Iterable[str]) -> None:
 
 
 def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
-    """Store rows, and what they show."""
+    """Store rows with their observations."""
     tables: dict[Table, list[na.Array]] = {}
     for batch in batches:
         for table, rows in batch.tables.items():
@@ -324,7 +324,7 @@ class Imported(NamedTuple):
 
     @property
     def exit_code(self) -> ExitCode:
-        """What `spangrade import` exits with: 2 if anything could not be read."""
+        """The exit code of `spangrade import`: 2 if anything could not be read."""
         return ExitCode.BAD_INPUT if self.records_lost or self.files_lost else ExitCode.PASSED
 
 

@@ -36,7 +36,7 @@ class Position(NamedTuple):
 
 
 class TraceLinks(NamedTuple):
-    """What follows from positions: session ids by trace, and the traces whose calls others repeat."""
+    """The result of linking: session ids by trace, and the traces whose calls others repeat."""
 
     session_by_trace: dict[str, str]
     leaders: dict[str, str | None]

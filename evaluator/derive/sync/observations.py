@@ -1,4 +1,4 @@
-"""What was observed of traces that are not derived yet: in memory, and beyond a bound in a temporary file."""
+"""The observations of traces that are not derived yet: in memory, beyond a bound in a temporary file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Bounded(Generic[_Value]):
         self._places.pop(number, None)
 
     def _write(self) -> None:
-        """Write the first half of what is in memory to the file."""
+        """Write the first half of the observations in memory to the file."""
         self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115 (it goes with this object)
         offset = self._file.seek(0, 2)
         while self._size > _MOST_BYTES // 2:
@@ -94,7 +94,7 @@ class Order:
 
 
 class Observations:
-    """What was observed of the records of a database since its last derivation.
+    """The observations of a database's records since its last derivation.
 
     `derived` is the state of what is derived by which they were observed: another process that derives in
     between makes them useless. The records up to the arrival `seq` are observed, except those in `missed`:
@@ -120,18 +120,18 @@ class Observations:
         self._built_in: dict[str, int] = {}  # the newest batch, by session
 
     def start(self, revision: int, settings: Settings, seq: int) -> None:
-        """Forget what was observed unless it is of this state; `seq` is the last arrival that is derived."""
+        """Forget the observations unless they are of this state; `seq` is the last derived arrival."""
         if self.derived != (revision, settings):
             self._forget()
             self.derived, self.seq, self.missed, self.again = (revision, settings), seq, [], {}
 
     def advance(self, revision: int) -> None:
-        """Remember that this process changed what is derived."""
+        """Remember that this process changed the derived tables."""
         if self.derived is not None:
             self.derived = (revision, self.derived[1])
 
     def add(self, observed: Observed) -> None:
-        """Add what a batch of records shows."""
+        """Add the observations of a batch of records."""
         for one in observed.traces:
             self._add(one)
         if observed.built is not None:
@@ -147,7 +147,7 @@ class Observations:
             self._of_built.discard(one.trace.trace_id)
 
     def add_arrived(self, observed: Iterable[Observed], after: int, upto: int) -> None:
-        """Add what the records show that arrived after one number and up to another."""
+        """Add the observations of the records that arrived after one number and up to another."""
         if self.seq < after:  # another process wrote in between
             self.missed.append((self.seq, after))
         for batch in observed:
@@ -155,7 +155,7 @@ class Observations:
         self.seq, self.again = upto, {}
 
     def replace(self, observed: Sequence[ObservedTrace]) -> None:
-        """Put what all records of traces show in place of what some of them showed."""
+        """Replace the observations of traces by those of all their records."""
         for one in observed:
             for number in self._by_trace.pop(one.trace.trace_id, ()):
                 self._traces.drop(number)
@@ -167,11 +167,11 @@ class Observations:
         self._whole.update(trace_ids)
 
     def of(self, trace_id: str) -> list[ObservedTrace]:
-        """Return what each batch showed of a trace."""
+        """Return the observations of a trace, by batch."""
         return [self._traces.get(number) for number in self._by_trace.get(trace_id, ())]
 
     def whole(self, trace_id: str) -> ObservedTrace | None:
-        """Return what all records of a trace show, None unless they are observed.
+        """Return the observations of all records of a trace, None if some are missing.
 
         A record that the database has already may have been observed again, alone.
         """

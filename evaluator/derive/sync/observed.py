@@ -1,4 +1,4 @@
-"""What records show of their traces: pure functions, so that any process can call them on any records.
+"""From records to observations of traces: pure functions, for any process and any records.
 
 The records of a trace may come in several batches. What each shows is held until all are known, but for the
 sessions that are whole in a batch, as far as it can tell: they are built at once.
@@ -36,7 +36,7 @@ _BYTES = 1_000  # of an observation in memory, without its texts
 
 
 class Trace(NamedTuple):
-    """What is known of a trace: the session that its own records name, and its position in a conversation.
+    """A trace: the session that its own records name, and its position in a conversation.
 
     `not_understood` is the number of spans that no dialect understood, by scope.
     """
@@ -49,7 +49,7 @@ class Trace(NamedTuple):
 
 
 class ObservedTrace(NamedTuple):
-    """What a batch of records shows of a trace; `observations` is None if its session is built.
+    """A batch's observations of a trace; `observations` is None if its session is built.
 
     Unless `can_be_joined`, it is only of use if the batch has all records of the trace: a log belongs to a
     span that may be in another batch, and so does a session's id in an attribute of the user's choice.
@@ -61,7 +61,7 @@ class ObservedTrace(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What a batch of records shows of each trace, and the sessions that were built of it."""
+    """A batch's observations by trace, and the sessions that were built of it."""
 
     traces: list[ObservedTrace]
     built: BuiltSessions | None = None
@@ -74,7 +74,7 @@ def observe_records(
     *,
     by_session: bool = False,
 ) -> Observed:
-    """Return what spans (in batches) and their logs show of each trace.
+    """Return the observations of each trace, given its spans (in batches) and their logs.
 
     If sessions follow one another (`by_session`), those that record their id are built at once: all but the
     first and the last, which other batches may continue. Linking shows of which there is more elsewhere.
@@ -116,7 +116,7 @@ def _built(
 
 
 def joined(observed: Sequence[ObservedTrace]) -> ObservedTrace | None:
-    """Return what several batches show of one trace; None if its records must be read together.
+    """Return one trace's observations from several batches; None if its records must be read together.
 
     So must those of a span that came twice with different contents: the database has one of them.
     """
@@ -214,7 +214,7 @@ def _by_span(logs_of_traces: Iterable[Iterable[LogRecord]]) -> dict[Node, list[L
 
 
 def traces_of(by_trace: Mapping[str, Sequence[Observation]], logs_by_trace: Mapping[str, int]) -> list[Trace]:
-    """Return what is known of traces, given their observations and the number of their logs."""
+    """Return traces, given their observations and the number of their logs."""
     traces = []
     for trace_id, observations in by_trace.items():
         session_id = session_id_of_trace(trace_id, observations)

@@ -1,4 +1,4 @@
-"""Parts of recorded files, each read by itself, in any process: their rows, and what these show."""
+"""Parts of recorded files, each read by itself, in any process: rows and observations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PART = 8_000_000  # bytes; about 4,000 spans with messages
 
 
 class ReadBatch(NamedTuple):
-    """The rows of some records of files, and what these show of their traces by some settings.
+    """The rows of some records of files, and their observations by some settings.
 
     `repeated` is the number of records that are among them already.
     """

@@ -1,4 +1,4 @@
-"""Reading from the store what sessions are built from: spans, their logs, and state in session logs."""
+"""Reading the records of sessions from the store: spans, their logs, and state in session logs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 
 
 class Recorded(NamedTuple):
-    """All that sessions are built from: the observations by trace, and what their session logs say.
+    """All that sessions are built from: the observations by trace, and the state in session logs.
 
     `records` are the numbers of spans and logs, by trace. `state` are the writes of state variables as (time
     in ns, variables), by session; so are `scores`, and `apps` the names of apps. `tested` are the
@@ -94,7 +94,7 @@ def _order(observation: Observation) -> tuple[int, str, str]:
 
 
 def replace_sessions(store: Store, session_ids: Sequence[str], built: BuiltSessions) -> None:
-    """Write sessions in place of what there is of `session_ids`, within the caller's transaction."""
+    """Replace the rows of `session_ids` by sessions, within the caller's transaction."""
     before = store.query(
         "SELECT session_id FROM derived.sessions SEMI JOIN wanted USING (session_id)",
         wanted=arrow_column("session_id", session_ids),

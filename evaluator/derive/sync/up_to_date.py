@@ -56,7 +56,7 @@ class DatabaseFile(NamedTuple):
 def up_to_date(
     db: Path, callbacks: Callbacks = DEFAULT, *, wait_s: float = WAIT_S, confined: bool = False
 ) -> Iterator[Store]:
-    """Open a database for reading, once it is up to date: settings, what waits in its spool, new spans.
+    """Open a database for reading, once it is up to date: settings, rows in its spool, new spans.
 
     That is done in short windows. With `confined` it is open for a query of someone else. Raises
     StoreLockedError if another process has it open for longer than `wait_s`.

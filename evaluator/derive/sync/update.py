@@ -1,4 +1,4 @@
-"""Bringing what is derived up to date with what arrived: each session is built once, from all its spans.
+"""Bringing derived sessions up to date with new spans: each is built once, from all its spans.
 
 There are three phases. New records are observed: `Observations` holds what they show of their traces, and the
 sessions that were built at once. Once all are observed, the new traces are linked: which session each belongs
@@ -238,7 +238,7 @@ def _observe_ranges(
     until_s: float,
     traces: str | None = None,
 ) -> Iterator[set[str]]:
-    """Observe the records in ranges of arrivals, and take from the list what is done.
+    """Observe the records in ranges of arrivals, and take the finished ranges from the list.
 
     Of the traces in a table, if it is given.
     """
@@ -265,7 +265,7 @@ def _observe_ranges(
 
 
 def observe_rows(job: RowsJob) -> Observed:
-    """Return what rows of the database show of their traces."""
+    """Return the observations of rows of the database, by trace."""
     rows, settings, by_session = job
     return observe_records(spans_of(rows.spans), logs_of(rows.logs), settings, by_session=by_session)
 
@@ -293,7 +293,7 @@ def _link(store: Store, observations: Observations, done: int, last: int) -> Ite
 def _whole_traces(
     store: Store, observations: Observations, traces: Iterable[StoredTrace], purpose: str
 ) -> list[Trace]:
-    """Return what all records of traces show: as they were observed, else as they are read together."""
+    """Return the traces of all their records: as they were observed, else as they are read together."""
     whole, to_read = [], []
     observed_again = observations.again[purpose] is not None
 
@@ -321,7 +321,7 @@ def _whole_traces(
 def _read_whole(
     store: Store, observations: Observations, traces: Iterable[StoredTrace]
 ) -> Iterator[ObservedTrace]:
-    """Read all records of traces, and yield what they show."""
+    """Read all records of traces, and yield their observations."""
     settings = settings_of(store)
     for some in batches(traces, lambda trace: trace.records, AT_ONCE):
         rows = stored_rows(store, [trace.range for trace in some])
@@ -402,7 +402,7 @@ def _write_built(store: Store, observations: Observations) -> Iterator[set[str]]
 
 
 def _build(store: Store, observations: Observations, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
-    """Build the sessions that changed, from all their traces, and write them in place of what there was."""
+    """Build the sessions that changed, from all their traces, and replace their rows."""
     groups: deque[list[str]] = deque()
 
     def jobs() -> Iterator[Recorded]:
@@ -444,7 +444,7 @@ def _changed_traces(store: Store) -> Iterator[dict[str, list[StoredTrace]]]:
 
 
 class _SessionLogs(NamedTuple):
-    """What a session has beside its traces, by session; see `Recorded`."""
+    """The state in session logs, by session; see `Recorded`."""
 
     state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
     scores: Mapping[str, Sequence[Evaluation]]
@@ -540,7 +540,7 @@ def records_left(store: Store, observations: Observations) -> int:
 
 
 def changed_sessions(store: Store) -> frozenset[str]:
-    """Return the ids of the sessions that are to be built: what is derived of them is out of date."""
+    """Return the ids of the sessions that are to be built, because their rows are out of date."""
     return frozenset(session_id for (session_id,) in store.query("FROM derived.changed"))
 
 

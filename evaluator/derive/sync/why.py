@@ -1,4 +1,4 @@
-"""Why the spans of a session count, or do not: what each is read as, and what each pass then changed."""
+"""Why the spans of a session count, or do not: each one's reading, and the change of each pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spangrade.tracer.store import Store
 
 
 class SpanReading(NamedTuple):
-    """A span of a session: what it was read as, by which dialect, and the changes of the passes, in order."""
+    """A span of a session: its observation, its dialect, and the changes of the passes, in order."""
 
     observation: Observation
     dialect: str

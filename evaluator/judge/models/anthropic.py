@@ -139,7 +139,7 @@ class _TokenUsage(BaseModel):
 
 
 class _Message(BaseModel):
-    """The fields of a message that are read: the client does not validate what a server sends."""
+    """The fields of a message that are read: the client does not validate responses."""
 
     type: Literal["message"]
     content: Annotated[list[_Block], Field(min_length=1)]

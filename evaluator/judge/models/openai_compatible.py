@@ -145,7 +145,7 @@ class _TokenUsage(BaseModel):
 
 
 class _Completion(BaseModel):
-    """The fields of a chat completion that are read: the client does not validate what a server sends."""
+    """The fields of a chat completion that are read: the client does not validate responses."""
 
     choices: Annotated[list[_Choice], Field(min_length=1)]
     usage: _TokenUsage | None = None

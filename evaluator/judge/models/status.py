@@ -1,4 +1,4 @@
-"""What an HTTP error of a judge's provider means."""
+"""The meaning of an HTTP error of a judge's provider."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Golden questions from many sessions: equal conversations merged, and rules learned from what differs."""
+"""Golden questions from many sessions: equal conversations merged, and rules learned from differences."""

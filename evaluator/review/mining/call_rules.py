@@ -1,4 +1,4 @@
-"""Learn rules on calls from good sessions: what all of them keep to, and how often a good one would not.
+"""Learn rules on calls from good sessions: rules that all of them keep to, and their error rates.
 
 Sessions are halved by their ids. What one half shows is held against the other, which had no part in that and
 says how often a good session breaks it.
@@ -97,7 +97,7 @@ def check_rules(rules: Iterable[Rule], sessions: Sequence[Session]) -> list[Mine
 
 
 def measured(rule: Rule, sessions: Iterable[Session]) -> OnSessions:
-    """Return how many sessions a rule concerns, and which break it; what is not known breaks nothing."""
+    """Return how many sessions a rule concerns, and which break it; an unknown part breaks nothing."""
     support = 0
     broken: list[str] = []
     for session in sessions:
@@ -110,7 +110,7 @@ def measured(rule: Rule, sessions: Iterable[Session]) -> OnSessions:
 
 
 class _Learned:
-    """What the sessions of one half have in common, counted by session."""
+    """Common facts of the sessions of one half, counted by session."""
 
     def __init__(self) -> None:
         self._calling: Counter[str] = Counter()  # sessions that call a tool

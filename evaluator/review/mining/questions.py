@@ -1,4 +1,4 @@
-"""Sessions that went well into golden questions: what they agree on is what is expected from then on."""
+"""Sessions that went well into golden questions, which expect the behaviour that they share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_WORDS = 5  # of a user's first input, in the id of a question
 
 
 def mine(sessions: Iterable[Session], *, dedupe: bool = True, failed_calls: bool = False) -> Mined:
-    """Return golden questions that expect what sessions did, not reviewed yet.
+    """Return golden questions that expect the sessions' behaviour, not reviewed yet.
 
     Sessions with equal user inputs make one question, with `dedupe` also those that differ in values alone.
     The different sets of tools that they called are alternatives. `metadata.learned` lists what was learned

@@ -1,4 +1,4 @@
-"""What is expected of calls that several sessions made: constants, references to known values, wildcards."""
+"""Expected arguments learned from several sessions: constants, references to known values, wildcards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Mask = Callable[[Any], Any]
 
 
 class LearnedValue(NamedTuple):
-    """What was learned about a value from a number of sessions; `where` is its place in the question."""
+    """A value learned from a number of sessions; `where` is its place in the question."""
 
     where: str
     rule: str
@@ -26,7 +26,7 @@ class LearnedValue(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """An actual call of a session with what may explain its arguments."""
+    """An actual call of a session, with the values that may explain its arguments."""
 
     call: ToolInteraction
     user_values: dict[str, str]
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 def way_of(
     ways: Sequence[tuple[Sequence[ToolInteraction], dict[str, str]]], where: str, mask: Mask
 ) -> tuple[list[dict[str, Any]], list[LearnedValue]]:
-    """Return the expected calls that sessions agree on, and what was learned.
+    """Return the expected calls that sessions agree on, and the learned values.
 
     `ways` are the calls of each session, the same tools as often in each, and the values of its user's texts.
     Each call is compared with the other sessions' call of this tool that came as first, second and so on.
@@ -93,7 +93,7 @@ def _unordered(orders: Sequence[list[tuple[str, bool, int]]]) -> set[tuple[str, 
 def _expected(
     values: Sequence[Any], masked: Sequence[Any], seen: Sequence[Seen], where: str, rules: list[LearnedValue]
 ) -> Any:
-    """Return the expected value in place of those of several sessions; add what was learned to `rules`.
+    """Return the expected value in place of those of several sessions; add learned values to `rules`.
 
     `masked` are the same values without personal data; one that differs from its own is never expected.
     """

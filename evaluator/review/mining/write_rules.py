@@ -1,4 +1,4 @@
-"""Write rules to a project's settings, after what is there."""
+"""Append rules to a project's settings."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def of_session(
 
 
 def without_span(store: Store, scores: Sequence[ExternalScore]) -> Iterator[tuple[int, str]]:
-    """Yield the place of each score on a span that its session does not have, and what is wrong."""
+    """Yield the place of each score on a span that its session does not have, and the error."""
     if not (wanted := {(one.session_id, *one.evidence) for one in scores if one.evidence}):
         return
     query = statement("spans_of_sessions", "spangrade.evaluator.review.scores")

@@ -1,4 +1,4 @@
-"""What waits in a queue of sessions to label: one order and one set for the command, Python and the pages."""
+"""Queues of sessions to label: one order and one set for the command, Python and the pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class QueuedSession(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """What waits in a queue, in its order; of `total` sessions `done` are labelled."""
+    """The sessions of a queue, in its order; of `total` sessions `done` are labelled."""
 
     waiting: Sequence[QueuedSession]
     total: int
