@@ -31,7 +31,7 @@ from spangrade.evaluator.derive.sync.intake import (
 )
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, DatabaseFile, derive
 from spangrade.evaluator.derive.sync.update import count_sessions
-from spangrade.evaluator.grading.origin import counts_by_origin
+from spangrade.evaluator.grading.origin import counts_by_origin, listed_origin, origin_condition
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import find_session_id, list_sessions
 from spangrade.evaluator.grading.session_sort import SessionSort
@@ -947,7 +947,11 @@ class Database:
 
         with self._selecting(select) as (store, among):
             run_id = None if run is None else find_run_id(store, run)
-            sessions = shown_sessions(store) if run_id is None else sessions_of_run(store, run_id)
+            if run_id is None:
+                asked = select.origin if isinstance(select, Selection) else None
+                sessions = shown_sessions(store, origin_condition(listed_origin(store, asked)))
+            else:
+                sessions = sessions_of_run(store, run_id)
             if among is not None:
                 sessions = tuple(one for one in sessions if one.session_id in among)
             others = () if baseline is None else sessions_of_run(store, find_run_id(store, baseline))

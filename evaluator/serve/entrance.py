@@ -248,7 +248,7 @@ class Entrance:
                 form.get("back", ""), "this key may not see the pages, or there is none like it", 401
             )
         back = form.get("back", "")
-        answer = RedirectResponse(back if is_own_page(back) else self._links.sessions(), 303)
+        answer = RedirectResponse(back if is_own_page(back) else self._links.overview(), 303)
         answer.set_cookie(
             COOKIE,
             self._cookie(found),

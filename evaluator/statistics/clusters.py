@@ -66,9 +66,13 @@ class Cluster(NamedTuple):
     @property
     def examples(self) -> tuple[str, ...]:
         """The ids of two sessions, of as many questions as there are."""
+        return self.some(_EXAMPLES)
+
+    def some(self, number: int) -> tuple[str, ...]:
+        """Return the ids of a number of its sessions, of as many questions as there are."""
         by_question = {one.key: one.session_id for one in reversed(self.sessions)}
         ids = dict.fromkeys([*reversed(by_question.values()), *(one.session_id for one in self.sessions)])
-        return tuple(ids)[:_EXAMPLES]
+        return tuple(ids)[:number]
 
 
 def what_went_wrong(reason: str) -> str:

@@ -2,6 +2,8 @@
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
 American Statistical Association 22 (1927). Student, "The probable error of a mean", Biometrika 6 (1908).
+A. Agresti, B. Caffo, "Simple and effective confidence intervals for proportions and differences of
+proportions result from adding two successes and two failures", The American Statistician 54 (2000).
 """
 
 from __future__ import annotations
@@ -33,6 +35,17 @@ def wilson_interval(passed: float, runs: float) -> tuple[float, float]:
     half_width = QUANTILE * sqrt(rate * (1 - rate) / runs + z2 / (4 * runs**2))
     low, high = (center - half_width) / (1 + z2 / runs), (center + half_width) / (1 + z2 / runs)
     return min(rate, max(0.0, low)), max(rate, min(1.0, high))  # rounding gives 3e-18 instead of 0
+
+
+def rates_interval(first: tuple[int, int], second: tuple[int, int]) -> tuple[float, float]:
+    """Return the bounds, from -1 to 1, of the 95% interval of how much larger the second of two rates is.
+
+    Each is the number that passed, and of how many; it is Agresti's and Caffo's interval.
+    """
+    rates = [((passed + 1) / (number + 2), number + 2) for passed, number in (first, second)]
+    half = QUANTILE * sqrt(sum(rate * (1 - rate) / number for rate, number in rates))
+    center = rates[1][0] - rates[0][0]
+    return max(center - half, -1.0), min(center + half, 1.0)
 
 
 def student_interval(mean: float, variance: float, number: int) -> tuple[float, float]:

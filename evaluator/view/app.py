@@ -24,6 +24,7 @@ from spangrade.evaluator.view.golden_form import ProvedQuestion, tried
 from spangrade.evaluator.view.grid_page import grid_page, grid_part
 from spangrade.evaluator.view.labelling import MAX_BYTES, Reviewer
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of, url_part
+from spangrade.evaluator.view.overview_page import causes_part, overview_page
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.review_page import names_of_scores, next_to_review, review_page
 from spangrade.evaluator.view.run_page import run_page, runs_page
@@ -90,7 +91,10 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
     pages = _Pages(database, site)
     return Starlette(
         routes=[
-            Route("/", pages.sessions, methods=["GET"]),
+            Route("/", pages.overview, methods=["GET"]),
+            Route("/overview", pages.overview, methods=["GET"]),
+            Route("/overview/causes", pages.causes, methods=["GET"]),
+            Route("/sessions", pages.sessions, methods=["GET"]),
             Route("/count", pages.count, methods=["GET"]),
             Route("/suggestions/{filter}", pages.suggestions, methods=["GET"]),
             Route("/session/{session}", pages.session, methods=["GET"]),
@@ -136,6 +140,18 @@ class _Pages:
     @property
     def _reviewer(self) -> Reviewer | None:
         return self._site.reviewer()
+
+    def overview(self, request: Request) -> Response:
+        if request.url.path.endswith("/") and request.url.query:  # a list by its address of earlier versions
+            return RedirectResponse(f"{self._links.sessions()}?{request.url.query}", 308)
+        with self._database.reading() as store:
+            values = overview_page(store, request.query_params, self._database.only)
+        return self._page("overview.html", values)
+
+    def causes(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = causes_part(store, request.query_params, self._database.only)
+        return HTMLResponse(render("part_causes.html", values, self._links))
 
     def sessions(self, request: Request) -> Response:
         texts = dict(request.query_params)
@@ -335,7 +351,7 @@ class _Pages:
 
     def trends(self, request: Request) -> Response:
         with self._database.reading() as store:
-            values = trends_page(store, request.query_params)
+            values = trends_page(store, request.query_params, self._database.only)
         return self._page("trends.html", values)
 
     def tools(self, request: Request) -> Response:

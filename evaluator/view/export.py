@@ -73,7 +73,7 @@ class SiteLinks:
         """Return what the script of the page takes for the address of its rows."""
         return "rows"
 
-    def trends(self) -> str:
+    def trends(self, **scope: str) -> str:  # noqa: ARG002
         """Return no address."""
         return ""
 

@@ -46,6 +46,7 @@ _CONDITIONS = {
     "tool": _CONTAINS.format("tool"),
     "model": _CONTAINS.format("model"),
     "prompt": _CONTAINS.format("prompt"),
+    "service": "service_name = $service",
     "version": "agent_version = $version",
     "since": "start_ns >= $since",
     "until": "start_ns < $until",

@@ -42,8 +42,8 @@ class Links(Protocol):
     def run(self, run_id: str) -> str:
         """Return the address of a run."""
 
-    def trends(self) -> str:
-        """Return the address of the page of sessions over time."""
+    def trends(self, **scope: str) -> str:
+        """Return the address of the page of sessions over time, with the header's filters."""
 
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""
@@ -79,7 +79,11 @@ class ServerLinks:
 
     def sessions(self, **filters: str) -> str:
         """Return the address of the list of sessions, with values for its filters."""
-        return f"{base_path()}/{'?' + urlencode(filters) if filters else ''}"
+        return f"{base_path()}/sessions{'?' + urlencode(filters) if filters else ''}"
+
+    def overview(self, **scope: str) -> str:
+        """Return the address of the first page, of the sessions of the header's filters."""
+        return f"{base_path()}/overview{'?' + urlencode(scope) if scope else ''}"
 
     def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:
         """Return the address of a session, or of one of its spans, with the verdict of a run."""
@@ -154,13 +158,21 @@ class ServerLinks:
         """Return the address of rows of the grid of a run."""
         return f"{base_path()}/run/{url_part(run_id)}/rows?{urlencode(filters)}"
 
-    def trends(self) -> str:
-        """Return the address of the page of sessions over time."""
-        return f"{base_path()}/trends"
+    def causes(self) -> str:
+        """Return the address of why the sessions of the first page failed."""
+        return f"{base_path()}/overview/causes"
 
-    def tools(self) -> str:
-        """Return the address of the page of tools and models."""
-        return f"{base_path()}/tools"
+    def trends(self, **scope: str) -> str:
+        """Return the address of the page of sessions over time, with the header's filters."""
+        return f"{base_path()}/trends{'?' + urlencode(scope) if scope else ''}"
+
+    def judge(self, **metric: str) -> str:
+        """Return the address of the page that compares judges with people's labels."""
+        return f"{base_path()}/judge{'?' + urlencode(metric) if metric else ''}"
+
+    def tools(self, **scope: str) -> str:
+        """Return the address of the page of tools and models, with the header's filters."""
+        return f"{base_path()}/tools{'?' + urlencode(scope) if scope else ''}"
 
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""

@@ -98,8 +98,9 @@ def render(template: str, values: Mapping[str, Any], links: Links) -> str:
     """Return a template as HTML. What a page cannot show, such as a control character, becomes U+FFFD.
 
     `prefix`, empty unless given, begins the ids of elements: a file of several sessions has one for each.
+    `scope`, empty unless given, are the filters of the header.
     """
-    return environment().get_template(template).render({"prefix": "", **values, "links": links})
+    return environment().get_template(template).render({"prefix": "", "scope": {}, **values, "links": links})
 
 
 def markdown(text: str) -> Markup | None:

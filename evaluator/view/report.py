@@ -80,7 +80,7 @@ class ReportLinks:
         """Return what the file's script takes for the address of its rows."""
         return "rows"
 
-    def trends(self) -> str:
+    def trends(self, **scope: str) -> str:  # noqa: ARG002
         """Return no address."""
         return ""
 

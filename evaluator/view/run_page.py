@@ -37,7 +37,7 @@ def runs_page(store: Store, page: int, *, watched: bool = False) -> dict[str, An
     """Return the values of `runs.html`: a page, from 1, of the runs, or of the rolling ones of `watch`."""
     runs = list_runs(store, limit=RUNS + 1, offset=(page - 1) * RUNS, watched=watched).rows()
     for run in runs:
-        run["rate"] = _pass_rate(run["passed"], run["sessions"] - run["unmatched"])
+        run["rate"] = pass_rate(run["passed"], run["sessions"] - run["unmatched"])
     return {"runs": runs[:RUNS], "page": page, "more": len(runs) > RUNS, "watched": watched}
 
 
@@ -56,7 +56,7 @@ def run_page(store: Store, run_id: str) -> dict[str, Any] | None:
         "verdicts": {str(verdict): verdicts.get(verdict, 0) for verdict in Verdict},
         "sessions_number": sessions,
         "judged": judged,
-        "rate": _pass_rate(verdicts.get(Verdict.PASSED, 0), judged),
+        "rate": pass_rate(verdicts.get(Verdict.PASSED, 0), judged),
         "unanswered_number": unanswered,
         "unanswered": rows_of(store, "run_unanswered", run=run_id, **_LIMITED) if unanswered else [],
         "metrics": _metrics(store, run_id, stored_thresholds(run["thresholds"])),
@@ -108,7 +108,7 @@ def _repeats(store: Store, run_id: str) -> dict[str, Any] | None:
     }
 
 
-def _pass_rate(passed: int, sessions: int) -> dict[str, Any] | None:
+def pass_rate(passed: int, sessions: int) -> dict[str, Any] | None:
     """Return the share of sessions that passed with its 95% interval (Wilson); None without sessions.
 
     Sessions without a verdict for want of a question are not in it; inconclusive and broken ones are.
@@ -130,7 +130,7 @@ def _metrics(store: Store, run_id: str, thresholds: Mapping[str, str]) -> list[d
         name = metric["metric"]
         gated = metric["passed"] + metric["failed"]
         metric["threshold"] = thresholds.get(name)
-        metric["rate"] = _pass_rate(metric["passed"], gated)
+        metric["rate"] = pass_rate(metric["passed"], gated)
         metric["chart"] = None
         if name in ranges:
             threshold = _threshold(thresholds.get(name))

@@ -23,6 +23,7 @@ from spangrade.evaluator.view.filters import (
 )
 from spangrade.evaluator.view.queries import page_query, query_rows
 from spangrade.evaluator.view.query_line import NAMED, line_of, parse_line, word_of
+from spangrade.evaluator.view.scope import SCOPE, Scope
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -135,8 +136,14 @@ def sessions_page(
     if columns != usual:
         view["columns"] = ",".join(columns)
     given = {**chosen.given, **view}
+    scope = Scope(
+        {name: chosen.given[name] for name in SCOPE if name in chosen.given and name in _asked(texts)},
+        OriginFilter(chosen.given.get("origin", OriginFilter.ANY)),
+    )
     return {
         **empty_page(line_of(chosen.given)),
+        **scope.values(),
+        "kept": {name: value for name, value in given.items() if name not in SCOPE},
         "sessions": _with_verdicts(store, rows, chosen.given.get("run")),
         "number": rows[0].get("of_all") if rows else None,
         "given": given,
@@ -189,10 +196,14 @@ def _filters(store: Store, texts: Mapping[str, str]) -> dict[str, str]:
 
     Unless an origin, a run or a question is asked for, and where there are both, production is.
     """
-    filters = {**texts, **parse_line(texts.get("q", ""))}
+    filters = _asked(texts)
     if not filters.keys() & {"origin", "run", "question"} and {*counts_by_origin(store)} > {_PRODUCTION[1]}:
         filters["origin"] = _PRODUCTION[1]
     return filters
+
+
+def _asked(texts: Mapping[str, str]) -> dict[str, str]:
+    return {**texts, **parse_line(texts.get("q", ""))}
 
 
 def _is_of_one_origin(store: Store, filters: Mapping[str, str]) -> bool:

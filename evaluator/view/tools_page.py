@@ -5,49 +5,42 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from spangrade.evaluator.grading.origin import OriginFilter, left_out_origins, listed_origin
-from spangrade.evaluator.view.filters import session_filter
+from spangrade.evaluator.grading.origin import left_out_origins
 from spangrade.evaluator.view.queries import page_query, query_rows
+from spangrade.evaluator.view.scope import scope_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
 MAX_ROWS = 500  # tools, and models
 # What divides the calls of a tool or a model into rows, in SQL: their agent, the version of their session.
 BY = {"": "NULL::VARCHAR", "agent": "agent", "version": "agent_version"}
-_OF_SESSIONS = ("since", "until", "version")
-_PARAMETERS = (*_OF_SESSIONS, "origin", "agent", "by")
 
 
 def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | None = None) -> dict[str, Any]:
     """Return the values of `tools.html`: the calls that the parameters of a URL choose, by tool and by model.
 
-    With `only` the calls are those of the sessions of these ids. The parameters are `since`, `until`,
-    `version` and `origin`, filters of the sessions as in their list, `agent`, which made the calls, and `by`,
-    one of `BY`. Raises InputError for a value that cannot be used.
+    With `only` the calls are those of the sessions of these ids. The parameters are the header's filters, of
+    which `agent` is the one that made the calls, and `by`, one of `BY`. Raises InputError for a
+    value that cannot be used.
     """
-    given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
-    by = given.get("by", "")
+    scope = scope_of(store, texts)
+    by = texts.get("by", "").strip()
     if by not in BY:
         raise InputError(f"by: {by[:80]!r}; expected one of {', '.join(filter(None, BY))}")
-    origin = listed_origin(store, given.get("origin"))
-    filters = {name: given[name] for name in _OF_SESSIONS if name in given} | {"origin": str(origin)}
-    chosen = session_filter(filters, only)
-    parameters = {**chosen.parameters, "caller": given.get("agent"), "limit": MAX_ROWS}
-    if "agent" in given:
-        filters["agent"] = given["agent"]
+    chosen = scope.sessions(only, "agent")
+    parameters = {**chosen.parameters, "caller": scope.given.get("agent"), "limit": MAX_ROWS}
 
     def rows(kind: str) -> list[dict[str, Any]]:
         query = page_query(f"{kind}_calls").replace("$by", BY[by]).replace("$condition", chosen.condition)
         found = query_rows(store, query, parameters)
-        return [{**row, "filters": _filters_of(row, kind, by, filters)} for row in found]
+        return [{**row, "filters": _filters_of(row, kind, by, scope.filters)} for row in found]
 
     return {
-        "given": given,
+        **scope.values(),
+        "kept": {"by": by} if by else {},
         "by": by,
         "bys": tuple(BY),
-        "origin": origin,
-        "choices_of_origin": tuple(map(str, OriginFilter)),
-        "left_out_origins": left_out_origins(store, origin),
+        "left_out_origins": left_out_origins(store, scope.origin),
         "tools": rows("tool"),
         "models": rows("model"),
         "max_rows": MAX_ROWS,

@@ -13,6 +13,6 @@ SELECT
     quantile_disc(total_s, 0.95) AS p95_s,
     count(*) FILTER (errors > 0) AS with_errors
 FROM derived.sessions LEFT JOIN (FROM {grades} ANTI JOIN {arrived_since} USING (run_id, session_id) WHERE shown) AS graded USING (session_id)
-WHERE start_ns >= $since AND start_ns < $until AND ($origin = 'any' OR origin = $origin)
+WHERE start_ns >= $since AND start_ns < $until AND $condition
 GROUP BY day, series
 ORDER BY day, series

@@ -3,7 +3,7 @@ SELECT make_timestamp(first_ns // 1000)::DATE AS day, list(agent_version ORDER B
 FROM (
     SELECT agent_version, min(start_ns) AS first_ns
     FROM derived.sessions
-    WHERE agent_version IS NOT NULL AND start_ns IS NOT NULL AND ($origin = 'any' OR origin = $origin)
+    WHERE agent_version IS NOT NULL AND start_ns IS NOT NULL AND $condition
     GROUP BY agent_version
     QUALIFY first_ns > min(first_ns) OVER ()
 )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.origin import OriginFilter, left_out_origins, origin_filter
+from spangrade.evaluator.grading.origin import left_out_origins
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
 from spangrade.evaluator.view.charts import MeansChart, busiest, lines, means
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
+from spangrade.evaluator.view.scope import SCOPE, scope_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.quantities import parse_time
 from spangrade.tracer.store import Store
@@ -21,7 +22,8 @@ from spangrade.tracer.store import Store
 _DAYS = 90  # that are shown unless others are asked for
 _DAY_NS = 86_400 * 10**9
 _MOST_METRICS = 500  # to choose from
-_PARAMETERS = ("since", "until", "metric", "by", "series", "origin")
+_OWN = ("metric", "by", "series")
+_PARAMETERS = (*_OWN, *SCOPE)
 # What the lines are, in SQL over `derived.sessions`. A session of several agents or models is in the line of
 # all of them together, so that sessions and costs are counted once.
 SERIES = {
@@ -36,19 +38,20 @@ _UNITS = {"share": "percent", "USD": "usd", "seconds": "seconds"}
 Row = Mapping[str, Any]
 
 
-def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
+def trends_page(
+    store: Store, texts: Mapping[str, str], only: Collection[str] | None = None
+) -> dict[str, Any]:
     """Return the values of `trends.html`: the last 90 days with sessions, or those that a URL asks for.
 
-    Its parameters are `since`, `until`, `series`, one of `SERIES`, `origin`, which is production unless it is
-    given, and, for one metric, `metric` and `by`. Raises InputError for one that is not a time, a series, an
-    origin or a metric.
+    Its parameters are the header's filters, `series`, one of `SERIES`, and, for one metric, `metric` and
+    `by`. With `only` the sessions are among those of these ids. Raises InputError for one that is not
+    a time, a series, an origin or a metric.
     """
     given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
-    origin = origin_filter(given.get("origin", OriginFilter.PRODUCTION))
-    (newest,) = store.query(
-        "SELECT max(start_ns) FROM derived.sessions WHERE $origin = 'any' OR origin = $origin",
-        {"origin": origin},
-    )[0]
+    scope = scope_of(store, texts)
+    chosen = scope.sessions(only, "since", "until")
+    query = f"SELECT max(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (our own text)
+    (newest,) = store.query(query, dict(chosen.parameters))[0]
     newest = time.time_ns() if newest is None else newest
     until = parse_time(given["until"]) if "until" in given else newest + 1
     since = parse_time(given["since"]) if "since" in given else (until - _DAYS * _DAY_NS) // _DAY_NS * _DAY_NS
@@ -61,22 +64,27 @@ def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "bys": [str(by) for by in By],
         "all_series": tuple(SERIES),
         "series": series,
-        "origin": origin,
-        "choices_of_origin": tuple(map(str, OriginFilter)),
-        "left_out_origins": left_out_origins(store, origin),
+        **scope.values(),
+        "kept": {name: text for name, text in given.items() if name in _OWN},
+        "left_out_origins": left_out_origins(store, scope.origin),
     }
     if "metric" in given:
-        return {
-            **values,
-            "trend": _trend_of(store, given["metric"], given.get("by", By.DAY), since, until, origin),
-        }
-    query = page_query("trends").replace("$series", SERIES[series])
-    rows = query_rows(store, query, {"since": since, "until": until, "origin": origin})
+        among = None
+        if only is not None or scope.given.keys() - {"origin", "since", "until"}:
+            ids = f"SELECT session_id FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (our own text)
+            among = [session_id for (session_id,) in store.query(ids, dict(chosen.parameters))]
+        asked = (given["metric"], given.get("by", By.DAY), since, until, scope.origin, among)
+        return {**values, "trend": _trend_of(store, *asked)}
+    parameters = {**chosen.parameters, "since": since, "until": until}
+    query = page_query("trends").replace("$series", SERIES[series]).replace("$condition", chosen.condition)
+    rows = query_rows(store, query, parameters)
     sessions: Counter[str] = Counter()
     for row in rows:
         sessions[row["series"]] += row["sessions"]
     names = busiest(sessions)
-    first_days = rows_of(store, "trends_deployments", since=since, until=until, origin=origin)
+    first_days = query_rows(
+        store, page_query("trends_deployments").replace("$condition", chosen.condition), parameters
+    )
     deployments = {row["day"]: row["versions"] for row in first_days}
     return {
         **values,
@@ -92,7 +100,7 @@ def trends_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         ],
         "charts_series": len(names),
         "left_out": len(sessions) > len(names),
-        "filters_of": lambda name, day: {**_filters_of(series, name, day), "origin": origin},
+        "filters_of": lambda name, day: {**scope.filters, **_filters_of(series, name, day)},
     }
 
 
@@ -116,8 +124,16 @@ def _metrics(store: Store) -> list[str]:
     return list(dict.fromkeys(["passed", "cost", "latency", "tokens", *measured]))
 
 
-def _trend_of(store: Store, metric: str, by: str, since: int, until: int, origin: str) -> MetricTrend:
-    found = trend(store, metric, by, since_ns=since, until_ns=until, origin=origin)
+def _trend_of(
+    store: Store,
+    metric: str,
+    by: str,
+    since: int,
+    until: int,
+    origin: str,
+    among: Collection[str] | None,
+) -> MetricTrend:
+    found = trend(store, metric, by, since_ns=since, until_ns=until, origin=origin, among=among)
     shown = [
         (point.key or "not recorded", point.mean, point.low, point.high)
         for point in found.points

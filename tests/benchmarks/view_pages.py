@@ -20,13 +20,31 @@ from spangrade.evaluator.view.grid_page import MAX_SESSIONS
 from spangrade.evaluator.view.labelling import Reviewer
 
 PATHS = (
-    *("/", "/?sort=cost", "/?verdict=failed", "/?verdict=passed", "/?verdict=not+graded", "/?agent=refunds"),
-    "/?tool=refund",
-    *("/?model=gpt-5", "/?version=1.2", "/?since=2026-02-01&until=2026-02-03", "/?errors=with"),
-    *("/?min_cost=0.09&max_latency=20", "/?error=session-ab"),
-    "/?agent=refunds&tool=refund&verdict=failed&min_cost=0.01",
-    *("/?text=12+days", "/?text=abc12", "/?sort=verdict", "/count", "/count?tool=refund"),
-    *("/count?verdict=passed", "/?sort=verdict&run=run-2"),
+    *(
+        "/",
+        "/sessions?sort=cost",
+        "/sessions?verdict=failed",
+        "/sessions?verdict=passed",
+        "/sessions?verdict=not+graded",
+        "/sessions?agent=refunds",
+    ),
+    "/sessions?tool=refund",
+    *(
+        "/sessions?model=gpt-5",
+        "/sessions?version=1.2",
+        "/sessions?since=2026-02-01&until=2026-02-03",
+        "/sessions?errors=with",
+    ),
+    *("/sessions?min_cost=0.09&max_latency=20", "/sessions?error=session-ab"),
+    "/sessions?agent=refunds&tool=refund&verdict=failed&min_cost=0.01",
+    *(
+        "/sessions?text=12+days",
+        "/sessions?text=abc12",
+        "/sessions?sort=verdict",
+        "/count",
+        "/count?tool=refund",
+    ),
+    *("/count?verdict=passed", "/sessions?sort=verdict&run=run-2"),
     *("/runs", "/run/run-1", "/run/run-1/summary", "/trends"),
     *(
         "/run/large-2?against=none",

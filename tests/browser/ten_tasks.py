@@ -65,6 +65,7 @@ class Task(NamedTuple):
 
     name: str
     do: Callable[[Person], None]
+    start: str = "/sessions"
 
 
 def find_what_got_worst(person: Person) -> None:
@@ -162,6 +163,6 @@ TASKS = (
 def do(task: Task, page: Page, url: str, facts: Facts) -> int:
     """Do a task from the page of sessions on; return the clicks that it took."""
     person = Person(page, url, facts)
-    page.goto(url)
+    page.goto(url + task.start)
     task.do(person)
     return person.clicks

@@ -44,8 +44,9 @@ def overlapping(page: Page, address: str) -> list[str]:
 
 def test_pages_of_all_recordings(page: Page, served: Served) -> None:
     paths = (
-        "/",
-        "/?sort=cost",
+        "/overview?since=2025-01-01",
+        "/sessions",
+        "/sessions?sort=cost",
         "/runs",
         "/run/after",
         "/run/after/summary",

@@ -150,7 +150,7 @@ def visit(page: Page, address: str) -> None:
 
 
 def test_the_lists_show_markup_as_text(page: Page, served: Served) -> None:
-    for path in ("/runs", "/trends", "/tools?by=agent", "/"):
+    for path in ("/runs", "/trends", "/tools?by=agent", "/overview?since=2025-01-01", "/sessions"):
         visit(page, served.url + path)
     for name in ("tool", "agent", "model", "version"):
         page.locator("[data-query]").fill(f"{name}:")
@@ -192,7 +192,7 @@ def test_what_is_in_an_address_is_shown_as_text(
     text = CORPUS[number]
     quoted = quote(text)
     names = ("text", "agent", "tool", "error", "run", "reason")
-    visit(page, f"{served.url}/?{'&'.join(f'{name}={quoted}' for name in names)}")
+    visit(page, f"{served.url}/sessions?{'&'.join(f'{name}={quoted}' for name in names)}")
     for path in (
         "?sort=",
         "?since=",

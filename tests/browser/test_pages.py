@@ -46,13 +46,28 @@ def names(page: Page) -> list[str]:
 @pytest.mark.parametrize("width", [1280, 380])
 @pytest.mark.parametrize(
     "name",
-    ["sessions", "session", "runs", "run", "compare", "two sessions", "trends", "metric", "review", "error"],
+    [
+        "overview",
+        "sessions",
+        "tools",
+        "session",
+        "runs",
+        "run",
+        "compare",
+        "two sessions",
+        "trends",
+        "metric",
+        "review",
+        "error",
+    ],
 )
 def test_a_page_is_accessible_and_fits_in_its_window(
     page: Page, served: Served, run_path: str, name: str, width: int, scheme: str, problems: list[str]
 ) -> None:
     paths = {
-        "sessions": "/",
+        "overview": "/",
+        "sessions": "/sessions",
+        "tools": "/tools?origin=any",
         "session": "/session/conversation-3",
         "runs": "/runs",
         "run": run_path,
@@ -78,6 +93,8 @@ def test_no_text_stands_over_another(page: Page, served: Served, width: int) -> 
     page.set_viewport_size({"width": width, "height": 900})
     for path in (
         "/",
+        "/sessions",
+        "/tools?origin=any",
         "/session/conversation-3",
         "/runs",
         "/run/after",
@@ -107,7 +124,7 @@ def test_a_legend_that_is_too_narrow_for_its_words_is_found(page: Page, served: 
 
 
 def test_one_line_filters_the_list_and_the_address_has_it_all(page: Page, served: Served) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/sessions")
     assert names(page) == ["conversation-4", "conversation-3", "conversation-2", "conversation-1"]
     expect(page.locator("#results [role=status]")).to_have_text("4 sessions")
     page.get_by_role("link", name="verdict:failed").click()
@@ -130,7 +147,7 @@ def test_one_line_filters_the_list_and_the_address_has_it_all(page: Page, served
 
 
 def test_the_line_completes_filters_and_the_values_that_occur(page: Page, served: Served) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/sessions")
     options = page.locator("#completions option")
     line = page.get_by_label("Search and filter")
     line.fill("errors:with to")
@@ -147,7 +164,7 @@ def test_the_line_completes_filters_and_the_values_that_occur(page: Page, served
 def test_a_filter_that_cannot_be_used_says_so_and_stays(
     page: Page, served: Served, problems: list[str]
 ) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/sessions")
     page.get_by_label("Search and filter").fill("cost>much")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_have_text("over_cost: 'much' is not a number")
@@ -156,7 +173,7 @@ def test_a_filter_that_cannot_be_used_says_so_and_stays(
 
 
 def test_the_reader_chooses_the_columns(page: Page, served: Served) -> None:
-    page.goto(f"{served.url}/?q=errors:without")
+    page.goto(f"{served.url}/sessions?q=errors:without")
     page.get_by_text("View", exact=True).click()
     page.get_by_role("checkbox", name="Models").check()
     page.get_by_role("checkbox", name="Cost").uncheck()
@@ -174,21 +191,21 @@ def test_the_first_session_is_on_the_first_screen(
     page: Page, served: Served, width: int, height: int, share: float
 ) -> None:
     page.set_viewport_size({"width": width, "height": height})
-    page.goto(f"{served.url}/?q=verdict:failed")
+    page.goto(f"{served.url}/sessions?q=verdict:failed")
     box = page.locator("tr[data-session]").first.bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= height * share
 
 
 def test_a_heading_sorts(page: Page, served: Served) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/sessions")
     page.locator("thead").get_by_role("link", name="Cost").click()
     expect(page.locator("th[aria-sort=descending]")).to_have_text("Cost")
     assert names(page)[0] == "conversation-3"
 
 
 def test_the_keyboard_goes_through_sessions_and_pages(page: Page, served_many: Served) -> None:
-    page.goto(served_many.url)
+    page.goto(f"{served_many.url}/sessions")
     first = names(page)
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -211,7 +228,7 @@ def test_the_keyboard_goes_through_sessions_and_pages(page: Page, served_many: S
 
 
 def test_the_colours_can_be_chosen_and_are_kept(page: Page, served: Served) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/sessions")
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_role("button", name="Dark").click()
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -275,7 +292,7 @@ def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) ->
 def test_pages_work_without_scripts(chromium, served_many: Served) -> None:
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(served_many.url)
+    page.goto(f"{served_many.url}/sessions")
     page.get_by_label("Search and filter").fill("verdict:failed")
     page.get_by_role("button", name="Search").click()
     assert "verdict%3Afailed" in page.url

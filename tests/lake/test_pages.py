@@ -87,9 +87,9 @@ def session_of(both: Both, question: str) -> tuple[str, str]:
     "path",
     [
         "/",
-        "/?text=customer+7",
-        "/?verdict=failed&run={run}",
-        "/?tool=look_up&errors=with&since=2026-01-01&max_latency=1000&sort=cost",
+        "/sessions?text=customer+7",
+        "/sessions?verdict=failed&run={run}",
+        "/sessions?tool=look_up&errors=with&since=2026-01-01&max_latency=1000&sort=cost",
         "/count?agent=helper",
         "/suggestions/tool",
         "/session/{session}",

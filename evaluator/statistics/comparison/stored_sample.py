@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spangrade.evaluator.grading.origin import listed_origin, origin_condition
 from spangrade.evaluator.grading.run_list import BRANCH
 from spangrade.evaluator.grading.selection import select_sessions
 from spangrade.evaluator.grading.spec import Selection
@@ -78,13 +77,15 @@ def sessions_of_run(store: Store, run_id: str) -> tuple[Graded, ...]:
     return graded_sessions(store, chosen, {"run_id": run_id})
 
 
-def shown_sessions(store: Store) -> tuple[Graded, ...]:
-    """Return the sessions of production, or of any origin if there are none, by the grade that they show."""
+def shown_sessions(
+    store: Store, condition: str, parameters: Mapping[str, Any] | None = None
+) -> tuple[Graded, ...]:
+    """Return the sessions that a condition over `derived.sessions` chooses, by the grade that they show."""
     chosen = with_views(
         "SELECT * FROM {grades} SEMI JOIN (SELECT session_id FROM derived.sessions WHERE $condition) "
         "USING (session_id) WHERE shown"
-    ).replace("$condition", origin_condition(listed_origin(store, None)))
-    return graded_sessions(store, chosen, {})
+    ).replace("$condition", condition)
+    return graded_sessions(store, chosen, dict(parameters or {}))
 
 
 def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tuple[Graded, ...]:

@@ -75,6 +75,15 @@ def _missing(
             yield Fact(fact.kind, text, fact.text), without
 
 
+def fact_of(kind: str, text: str) -> Fact:
+    """Return the fact of a kind that a text says; of one that is missing, with what would be there."""
+    if kind == "tool" and text.startswith(_NOT_CALLED):
+        return Fact(kind, text, _CALLS + text.removeprefix(_NOT_CALLED))
+    if kind == "argument" and text.endswith(_NOT_GIVEN):
+        return Fact(kind, text, text.removesuffix(_NOT_GIVEN) + _GIVEN)
+    return Fact(kind, text)
+
+
 def find_facts(
     store: Store, facts: Collection[Fact], session_ids: Sequence[str], questions: Mapping[str, str | None]
 ) -> dict[Fact, dict[str, str | None]]:

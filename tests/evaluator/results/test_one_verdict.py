@@ -56,7 +56,7 @@ def at_every_door(db: Path, spangrade: Spangrade) -> list[Mapping[str, str | Non
     decided = [verdict for verdict in verdicts.values() if verdict in ("passed", "failed")]
     assert (point.sessions, point.mean) == (len(decided), decided.count("passed") / len(decided))
     with serving(db) as served:
-        rows = [row for row in elements(parsed(served.get("/").text)) if row.get("data-session")]
+        rows = [row for row in elements(parsed(served.get("/sessions").text)) if row.get("data-session")]
         doors.append({str(row.get("data-session")): text(find(row, class_="verdict")) for row in rows})
         pages = {name: served.get(f"/session/{name}").text for name in SESSIONS}
         shown = {
@@ -169,7 +169,7 @@ def test_a_verdict_that_is_older_than_its_session_is_marked_at_every_door(
         },
     }
     with serving(db) as served:
-        rows = [row for row in elements(parsed(served.get("/").text)) if row.get("data-session")]
+        rows = [row for row in elements(parsed(served.get("/sessions").text)) if row.get("data-session")]
         marked["list"] = {str(row.get("data-session")) for row in rows if "arrived since" in text(row)}
         marked["page"] = {name for name in SESSIONS if "arrived since" in served.get(f"/session/{name}").text}
     assert marked == {door: {"conversation-1"} for door in marked}

@@ -165,7 +165,7 @@ def test_a_browser_logs_in_by_key_and_labels_under_that_name(
 def test_nobody_is_led_elsewhere_by_a_login(folder: Path, keys: dict[Role | None, str]) -> None:
     with gated(folder) as served:
         for back in ("https://evil.example", "//evil.example", "/\\evil.example", ""):
-            assert login(served, keys[Role.READ], back).headers["location"] == "/"
+            assert login(served, keys[Role.READ], back).headers["location"] == "/overview"
         assert login(served, keys[Role.READ], Sec_Fetch_Site="cross-site").status == 403
 
 
@@ -241,7 +241,7 @@ def test_pages_are_under_the_base_path_alone(folder: Path, keys: dict[Role | Non
         ]
         assert statuses == [404, 404, 404, 307, 200]
         assert served.get("/sg/static/style.css").status == served.get("/sg/healthz").status == 200
-        assert login(served, keys[Role.READ], base="/sg").headers["location"] == "/sg/"
+        assert login(served, keys[Role.READ], base="/sg").headers["location"] == "/sg/overview"
 
 
 def test_the_pages_answer_to_allowed_hosts_alone(folder: Path, keys: dict[Role | None, str]) -> None:

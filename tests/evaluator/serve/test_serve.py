@@ -125,7 +125,7 @@ def test_what_is_sent_is_graded_and_shown_and_nothing_acknowledged_is_lost(
         until(graded, what=one.get("/readyz")[1])
         assert one.get("/healthz")[0] == 200
         assert one.get("/", sender)[0] == 403
-        status, page = one.get("/", reader)
+        status, page = one.get("/sessions", reader)
         assert (status, page.count('href="/session/') > 0) == (200, True)
         metrics = one.get("/metrics", reader)[1]
         assert "spangrade_watch_grades 1.0" in metrics

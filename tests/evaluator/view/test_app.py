@@ -93,7 +93,14 @@ def test_what_does_not_exist_is_404(served: Served, path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/?sort=size", "/?after=x", "/count?min_cost=x", "/runs?page=0", "/runs?page=x", "/trends?since=x"],
+    [
+        "/sessions?sort=size",
+        "/sessions?after=x",
+        "/count?min_cost=x",
+        "/runs?page=0",
+        "/runs?page=x",
+        "/trends?since=x",
+    ],
 )
 def test_a_value_that_cannot_be_used_is_400_and_says_why(served: Served, path: str) -> None:
     answer = served.get(path)
@@ -105,7 +112,7 @@ def test_a_run_and_the_filters_that_it_links_to_are_served(served: Served, sampl
     (row,) = spangrade_api.open(sample).sql("SELECT run_id FROM runs").rows()
     run = served.get(f"/run/{row['run_id']}/summary")
     assert run.status == 200
-    links = [html.unescape(link) for link in re.findall(r'href="(/\?[^"]+)"', run.text)]
+    links = [html.unescape(link) for link in re.findall(r'href="(/sessions\?[^"]+)"', run.text)]
     assert links
     assert {served.get(link).status for link in links} == {200}
     assert served.get(f"/count?verdict=passed&run={row['run_id']}").text == "4 sessions"
@@ -142,7 +149,7 @@ def test_a_session_with_any_id_has_an_address(tmp_path: Path) -> None:
     db = record(tmp_path, *ids)
     titles = set()
     with serving(db) as served:
-        for address in re.findall(r'<a class="row recorded" href="([^"]+)"', served.get("/").text):
+        for address in re.findall(r'<a class="row recorded" href="([^"]+)"', served.get("/sessions").text):
             assert re.fullmatch(r"/session/[A-Za-z0-9_~.:-]{1,1500}", address)
             page = served.get(address)
             assert page.status == 200
@@ -238,11 +245,11 @@ def test_a_database_that_another_process_holds_is_503(
         )
         with process:
             assert process.stdout.readline() == "open\n"
-            answer = served.get("/")
+            answer = served.get("/sessions")
             process.communicate("\n")
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert "another process has this database open" in answer.text
-        assert served.get("/").status == 200
+        assert served.get("/sessions").status == 200
 
 
 def test_view_needs_its_extra(spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +308,7 @@ def record(folder: Path, *session_ids: str) -> Path:
 
 
 def listed_in(served: Served) -> set[str]:
-    return set(re.findall(r'<a class="row recorded" href="/session/([^"]+)"', served.get("/").text))
+    return set(re.findall(r'<a class="row recorded" href="/session/([^"]+)"', served.get("/sessions").text))
 
 
 def test_a_notice_goes_when_another_process_has_derived_the_new_spans(tmp_path: Path) -> None:

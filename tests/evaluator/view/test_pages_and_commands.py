@@ -72,7 +72,7 @@ def all_rows(served: Served, path: str, links: str) -> list[Element]:
 def test_the_list_has_the_sessions_of_the_command(served: Served, db: Path, spangrade: Spangrade) -> None:
     shown = {
         str(row.get("data-session")): [words(find(row, class_="verdict")), *cells(row)[3:7]]
-        for row in all_rows(served, "/", "data-session")
+        for row in all_rows(served, "/sessions", "data-session")
     }
     listed = printed(spangrade, db, "sessions", "--limit", "1000")
     assert len(listed) > 100

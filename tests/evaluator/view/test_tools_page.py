@@ -237,7 +237,7 @@ def test_the_page_shows_the_numbers_and_its_links_are_served(served: Served) -> 
         ["not recorded", "2.0", "1", "0", "1", "1", "0", "–", "1", "–", "–"],
     ]
     assert [text(one) for one in find_all(root, aria_current="page")] == ["Tools"]
-    links = [html.unescape(one) for one in re.findall(r'href="(/\?[^"]+)"', page.text)]
+    links = [html.unescape(one) for one in re.findall(r'href="(/sessions\?[^"]+)"', page.text)]
     assert len(links) == 7  # six names, and the failed calls of a tool
     assert {served.get(link).status for link in links} == {200}
     assert served.get("/tools?by=size").status == 400
