@@ -13,25 +13,7 @@ from pathlib import Path
 import certifi
 import command_line
 import pytest
-
-# No test depends on how busy the machine is.
-try:
-    from hypothesis import HealthCheck, settings
-except ImportError:  # the environments of the frameworks and of Vertex are without it
-    pass
-else:
-    settings.register_profile(
-        "spangrade",
-        deadline=None,
-        # Fixtures that are made once for all examples of a test: a store, which each example fills anew.
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-        print_blob=True,
-        # CI tests the same examples each time; anywhere else each run looks at others.
-        derandomize="CI" in os.environ,
-    )
-    # HYPOTHESIS_PROFILE=long, which .ci/long sets: the fuzzers of spans run 20,000 examples instead of 100.
-    settings.register_profile("long", settings.get_profile("spangrade"))
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "spangrade"))
+from short_form import load_profile, mark_exhaustive
 
 # No test reads or writes the verdicts in the user's own cache, nor does a process that it starts.
 os.environ["SPANGRADE_CACHE_DIR"] = tempfile.mkdtemp(prefix="spangrade-cache-")
@@ -50,8 +32,18 @@ if "MADE_ONCE_DIR" not in os.environ:
     Path(os.environ["SSL_CERT_FILE"]).write_text(first + end, encoding="utf-8")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    load_profile(_is_exhaustive(config))
+
+
+def _is_exhaustive(config: pytest.Config) -> bool:
+    return str(config.option.markexpr) == "exhaustive"
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by `-m`
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the long tests and end with quick ones: no worker has much left when the others are done."""
+    mark_exhaustive(items, exhaustive=_is_exhaustive(config))
 
     def order(item: pytest.Item) -> tuple[bool, bool]:
         return item.get_closest_marker("exhaustive") is None, "converters/spans/" in item.nodeid

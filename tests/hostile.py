@@ -22,6 +22,7 @@ import orjson
 from hypothesis import settings
 from hypothesis import strategies as st
 from recordings import NAMES, records
+from short_form import examples
 
 from spangrade.converters import spans as spans_package
 from spangrade.converters.spans.registry import dialects
@@ -29,7 +30,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
 
-EXAMPLES = 20_000 if settings.get_current_profile_name() == "long" else 100
+EXAMPLES = 20_000 if settings.get_current_profile_name() == "long" else examples(100)
 
 TRACE_IDS = ("a" * 32, "b" * 32)
 SPAN_IDS = tuple(f"{number:016x}" for number in range(1, 9))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -65,6 +66,7 @@ def load(name: str) -> Any:
     return getattr(import_module(f"spangrade.evaluator.cli.{module}"), attribute)
 
 
+@cache  # a process that runs many commands, as the tests do, builds each once
 def _built(name: str) -> Any:
     command, known = load(name), COMMANDS[name]
     if isinstance(command, typer.Typer):

@@ -142,6 +142,7 @@ def run_action(folder: Path, api: str, base: str = "", **inputs: str) -> tuple[i
     return code, summary.read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     tmp_path: Path, comments: tuple[str, list[dict[str, Any]]]
 ) -> None:

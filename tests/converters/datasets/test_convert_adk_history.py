@@ -122,6 +122,7 @@ def test_a_history_becomes_a_row_a_session(spangrade: Spangrade, tmp_path: Path,
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.short_form("version", 2)
 def test_a_judge_is_shown_the_same_steps_of_a_row_and_of_its_session(
     spangrade: Spangrade, tmp_path: Path, version: str
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_judge_is_shown_the_same_steps_of_a_row_and_of_its_session(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("door", ["database", "csv"])
+@pytest.mark.short_form("door", 6)
 def test_the_scores_of_adks_own_metrics_are_outside_scores(
     spangrade: Spangrade, tmp_path: Path, version: str, door: str
 ) -> None:

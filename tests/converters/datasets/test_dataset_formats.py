@@ -59,6 +59,7 @@ def written(path: Path, rows: list[dict[str, str]]) -> Path:
 
 
 @pytest.mark.parametrize("version", ["1.14.1", "1.39.1", "2.13.0"])
+@pytest.mark.short_form("version", 3)
 def test_a_csv_and_the_same_sessions_from_spans_get_the_same_grades(
     spangrade: Spangrade, tmp_path: Path, version: str
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_csv_and_the_same_sessions_from_spans_get_the_same_grades(
 
 @captured
 @pytest.mark.parametrize("name", ["run_20260112_014831.csv", "processed_interaction_sim.jsonl"])
+@pytest.mark.short_form("name", 2)
 def test_the_captured_simulations_are_graded_as_they_are(
     spangrade: Spangrade, tmp_path: Path, name: str
 ) -> None:
@@ -206,6 +208,7 @@ def test_lines_that_are_not_interactions_are_named(spangrade: Spangrade, tmp_pat
     ]
 
 
+@pytest.mark.exhaustive
 def test_integers_of_128_bits_are_read_exactly(spangrade: Spangrade, tmp_path: Path) -> None:
     rows = [
         {
@@ -346,6 +349,7 @@ def test_a_cell_beyond_the_header_is_named(spangrade: Spangrade, tmp_path: Path)
     assert (done.code, done.err) == (2, [f"{at}: more cells than the header has columns"])
 
 
+@pytest.mark.exhaustive
 def test_an_eval_set_grades_stored_sessions_and_does_not_take_the_app_for_an_agent(
     spangrade: Spangrade, tmp_path: Path
 ) -> None:

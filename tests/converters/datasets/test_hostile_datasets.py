@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import HISTORY
+from short_form import examples
 
 from spangrade.converters.datasets.adk_evalset import is_evalset, questions_of
 from spangrade.converters.datasets.adk_events import spans_of
@@ -80,7 +81,7 @@ def without_nulls(value: Any) -> Any:
 RESULTS = without_nulls(json.loads(RESULT.read_bytes()))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(with_changes(RESULTS))
 def test_a_history_with_anything_in_it_becomes_cases_and_problems(
     tmp_path_factory: Any, document: Any
@@ -95,7 +96,7 @@ def test_a_history_with_anything_in_it_becomes_cases_and_problems(
             assert isinstance(case, Problem)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(with_changes(json.loads((HISTORY / "cs_evalset.evalset.json").read_bytes())))
 def test_an_eval_set_with_anything_in_it_becomes_questions_and_problems(document: Any) -> None:
     if is_evalset(document):
@@ -109,7 +110,7 @@ LOG = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(with_changes(LOG))
 def test_a_log_with_anything_in_it_becomes_a_question_and_problems(document: Any) -> None:
     try:
@@ -155,7 +156,7 @@ def interaction() -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(with_changes(interaction()))
 def test_a_row_with_anything_in_it_becomes_spans_and_problems(tmp_path_factory: Any, document: Any) -> None:
     file = tmp_path_factory.mktemp("rows") / "x.jsonl"

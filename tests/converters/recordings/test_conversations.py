@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from short_form import examples
 
 import spangrade
 from spangrade import Session
@@ -117,6 +118,7 @@ TOLD = (
     ],
     ids=["openai", "earlier openai", "responses", "anthropic", "gemini", "list", "list of conversations"],
 )
+@pytest.mark.short_form("document", 4)
 def test_each_form_of_messages_is_the_same_session(document, tmp_path):
     (session,) = sessions(tmp_path, document)
     assert told(session) == TOLD
@@ -181,6 +183,7 @@ def test_times_models_and_tokens_of_messages_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize(("stop", "more"), [("###STOP###", {}), ("BYE", {"stop_word": "BYE"})])
+@pytest.mark.short_form("stop", 2)
 def test_a_stop_word_ends_the_users_part(tmp_path, stop, more):
     messages = [*OPENAI[1:5], {"role": "user", "content": stop}]
     (session,) = sessions(tmp_path, {"messages": messages, **more})
@@ -285,6 +288,7 @@ TRANSCRIPT = [
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.short_form("first", 2)
 def test_the_lines_of_a_transcript_of_claude_code_are_one_session(tmp_path, first):
     (session,) = sessions(tmp_path, TRANSCRIPT[first:], lines=True)
     assert told(session) == TOLD
@@ -417,7 +421,7 @@ _VALUES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.sampled_from([{"messages": OPENAI}, ATIF, INSPECT, *TRANSCRIPT]), st.data())
 def test_any_value_in_any_place_is_read_or_a_problem(document, data):
     changed = json.loads(json.dumps(document))

@@ -378,6 +378,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.short_form("name", 9)
 def test_no_value_breaks_a_reader(name: str, tmp_path: Path) -> None:
     document, _ = SAMPLES[name]
     for path in places(document):

@@ -62,6 +62,7 @@ def read_whole(path: Path) -> list[Span | LogRecord]:
         ("langfuse_observations.json.gz", "langfuse_js"),
     ],
 )
+@pytest.mark.short_form("file", 3)
 def test_an_export_makes_the_session_of_its_original(file: str, original: str, tmp_path: Path) -> None:
     (expected,) = recorded_sessions(original)
     (session,) = sessions(read_whole(RECORDINGS / file), tmp_path / "export.duckdb")
@@ -127,6 +128,7 @@ def pair(key: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "original", ["pydantic_ai", "pydantic_ai_tool_raises", "agno", "langgraph_traceloop"]
 )
+@pytest.mark.short_form("original", 2)
 def test_jaeger_s_query_json_makes_the_session_of_its_original(original: str, tmp_path: Path) -> None:
     spans = [record for record in records(original) if isinstance(record, Span)]
     (expected,) = sessions(spans, tmp_path / "original.duckdb")

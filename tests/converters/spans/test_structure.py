@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import FIXTURES
 from recordings import dotted, observed, sessions
+from short_form import examples
 
 from spangrade.converters.spans.registry import dialects
 from spangrade.converters.spans.values import count
@@ -114,7 +115,7 @@ words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=3, max_size=10)
 REAL = {"gen", "ai", "llm", "http", "rpc", "url", "net", "aws", "tls", "rum", "server", "client", "thread"}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(
     words.filter(lambda word: word not in REAL),
     st.sampled_from(["{}.span.kind", "{}.span.type", "span.type", "type"]),

@@ -107,6 +107,7 @@ def test_the_terminal_asks_for_what_nothing_says(
         (("--expect", "refund {amount: 5}"), "not JSON"),
     ],
 )
+@pytest.mark.short_form("options", 3)
 def test_a_question_that_is_not_proved_is_not_written(
     shop: Path, spangrade: Spangrade, options: tuple[str, ...], error: str
 ) -> None:
@@ -116,5 +117,6 @@ def test_a_question_that_is_not_proved_is_not_written(
 
 
 @pytest.mark.skipif(not (SHARED / "bench" / "gen.py").exists(), reason="gen.py is not beside the repository")
+@pytest.mark.exhaustive
 def test_questions_of_planted_defects_are_proved() -> None:
     assert {all(all(row) for row in rows) for rows in shares(10).values()} == {True}

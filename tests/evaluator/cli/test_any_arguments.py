@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_once import copy_of_sample
 from paths import SAMPLE
-from short_form import short_form_of_commands
 from typer.main import get_command
 
 from spangrade.evaluator.cli.app import app
@@ -119,7 +118,8 @@ def lines(draw: st.DrawFn, command: Any, files: Sequence[str], port: str) -> lis
     return given
 
 
-@pytest.mark.parametrize("words", short_form_of_commands(COMMANDS, 6))
+@pytest.mark.short_form("words", 6)
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_no_arguments_are_a_defect(
@@ -185,6 +185,7 @@ def test_every_code_has_a_name() -> None:
     ids=" ".join,
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["x" * 200_000, "x\nspangrade: 9 sessions: 9 passed"], ids=["long", "lines"])
+@pytest.mark.short_form("text", 2)
 def test_a_message_shows_little_of_an_argument_and_no_line_of_it(
     words: tuple[str, ...], text: str, place: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_an_amount_that_the_reference_leaves_open_survives_in_every_question(
     assert found["mutants"]["share_caught"] < found["after_proposals"]["share_caught"]
 
 
+@pytest.mark.exhaustive
 def test_what_is_proposed_is_written_and_the_next_audit_catches_as_much(
     folder: Path, spangrade: Spangrade
 ) -> None:
@@ -114,6 +115,7 @@ def test_what_is_proposed_is_written_and_the_next_audit_catches_as_much(
 
 
 @pytest.mark.parametrize("number", [4, 5])
+@pytest.mark.short_form("number", 2)
 def test_a_call_is_written_from_five_sessions_and_listed_from_fewer(
     folder: Path, spangrade: Spangrade, number: int
 ) -> None:
@@ -149,6 +151,7 @@ READ, SELL = Call("find", {"q": 1}), Call("sell", {"n": 1})
     ],
     ids=["reads", "another state", "an effect once", "no state", "always called"],
 )
+@pytest.mark.short_form("others", 4)
 def test_a_mutant_of_a_call_that_only_reads_is_harmless(
     folder: Path, spangrade: Spangrade, others: list[tuple[list[Call], Any]], fate: str
 ) -> None:
@@ -184,6 +187,7 @@ def at_once(file: Path) -> None:
     file.write_text(json.dumps(document))
 
 
+@pytest.mark.exhaustive
 def test_good_sessions_pass_what_is_written_after_one_session_of_calls_at_the_same_time(
     tmp_path: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +233,7 @@ def test_the_diff_is_one_that_patch_applies(folder: Path, spangrade: Spangrade) 
     assert (folder / "copy.json").read_text() == golden.read_text()
 
 
+@pytest.mark.exhaustive
 def test_an_audit_depends_on_the_seed_and_not_on_the_order_of_the_sessions(
     folder: Path, spangrade: Spangrade
 ) -> None:
@@ -302,6 +307,7 @@ def test_the_table_the_markdown_and_the_diff_say_the_same(folder: Path, spangrad
         ("captured `retail`, `--failed`", CAPTURED / "retail", ["--failed"]),
     ],
 )
+@pytest.mark.short_form("name", 3)
 def test_the_figures_of_the_page_are_those_of_the_audit(
     name: str, dataset: Path, options: list[str], spangrade: Spangrade, tmp_path: Path
 ) -> None:
@@ -341,6 +347,7 @@ GATES = ("tool_exact_match:exact>=1", "trajectory_exact_match>=1", "response_mat
     [SAMPLE / "spans.otlp.jsonl", CAPTURED / "customer_service", CAPTURED / "retail"],
     ids=lambda path: path.name,
 )
+@pytest.mark.short_form("recordings", 3)
 def test_with_all_gates_and_exact_references_95_percent_are_caught_and_survivors_explained(
     recordings: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from command_line import Spangrade
 from otlp_sessions import Said, write_golden, write_sessions
 
 
+@pytest.mark.exhaustive
 def test_the_best_possible_value_is_a_bound_in_every_place(
     tmp_path: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
 ) -> None:

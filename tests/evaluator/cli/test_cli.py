@@ -264,6 +264,7 @@ def bad_files(folder: Path) -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("name", list(bad_files(Path())))
+@pytest.mark.short_form("name", 5)
 def test_a_file_that_cannot_be_read_costs_no_other(name: str, tmp_path: Path) -> None:
     content, said = bad_files(tmp_path)[name]
     (tmp_path / name).write_bytes(content)
@@ -295,6 +296,7 @@ def test_a_bad_line_costs_no_other_and_strict_refuses_all(tmp_path: Path) -> Non
         ({"parentSpanId": "c" * 16}, ""),
     ],
 )
+@pytest.mark.short_form("changes", 3)
 def test_an_odd_span_is_kept_and_said(changes: dict[str, str], said: str, tmp_path: Path) -> None:
     named = [
         {"key": "gen_ai.operation.name", "value": {"stringValue": "invoke_agent"}},

@@ -145,6 +145,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
     graded: Path, spangrade: Spangrade
 ) -> None:
@@ -215,6 +216,7 @@ def test_a_condition_and_a_run_compare(graded: Path, spangrade: Spangrade) -> No
     assert changes(value) == changes(by_name)
 
 
+@pytest.mark.exhaustive
 def test_sessions_without_common_questions_are_two_samples(graded: Path, spangrade: Spangrade) -> None:
     db = ("--db", "others.duckdb")  # no session was graded against a question there: that verdict would stay
     spangrade("import", "base.jsonl", "new.jsonl", *db)
@@ -288,6 +290,7 @@ def test_the_folders_of_two_runs_compare_like_the_runs(graded: Path, spangrade: 
         ),
     ],
 )
+@pytest.mark.short_form("gate", 3)
 def test_a_gate_decides_the_exit_code(
     gate: str, code: int, text: str, graded: Path, spangrade: Spangrade
 ) -> None:
@@ -343,6 +346,7 @@ def test_a_question_that_expects_less_is_not_compared_unless_that_is_allowed(
     assert (allowed.code, "12 of 12 questions (100%) can be compared" in allowed.out) == (0, True)
 
 
+@pytest.mark.exhaustive
 def test_runs_with_other_gates_are_not_compared_unless_that_is_allowed(
     graded: Path, spangrade: Spangrade
 ) -> None:
@@ -394,6 +398,7 @@ def test_a_reference_that_is_new_in_one_question_leaves_the_others_comparable(
     assert (done.code, "11 of 12 questions (92%) can be compared: 1 changed" in done.out) == (1, True)
 
 
+@pytest.mark.exhaustive
 def test_unanswered_questions_count_against_a_gate_and_against_its_failure(
     graded: Path, spangrade: Spangrade
 ) -> None:
@@ -423,6 +428,7 @@ def test_what_is_unknown_does_not_hide_a_failure(graded: Path, spangrade: Spangr
     assert "at best worse by 0.917" in done.out[-2]
 
 
+@pytest.mark.exhaustive
 def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
     tmp_path: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,6 +464,7 @@ def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
         (0, 3, 0, "held; 0 questions broke, 3 fixed"),
     ],
 )
+@pytest.mark.short_form("broken", 4)
 def test_worse_fails_if_the_exact_test_shows_a_loss_and_names_what_broke(
     broken: int, fixed: int, code: int, said: str, tmp_path: Path, spangrade: Spangrade,
     monkeypatch: pytest.MonkeyPatch,
@@ -531,6 +538,7 @@ def test_ten_lines_come_first_and_all_of_it_if_it_is_asked_for(graded: Path, spa
         ),
     ],
 )
+@pytest.mark.short_form("arguments", 2)
 def test_what_cannot_be_compared_is_one_line(
     arguments: tuple[str, ...], message: str, graded: Path, spangrade: Spangrade
 ) -> None:
@@ -575,6 +583,7 @@ def generate(defects: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.skipif(not BENCH.is_file(), reason="no session generator beside the repository")
+@pytest.mark.exhaustive
 def test_planted_defects_are_found_from_the_spans_to_the_comparison(
     spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from command_line import Spangrade
 from otlp_sessions import Call, Said, write_sessions
 
@@ -20,6 +21,7 @@ EXPECTED = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_a_failed_gate_leads_with_its_place_and_path(spangrade: Spangrade, tmp_path: Path) -> None:
     calls = [Call("find", {"q": "777"}), Call("refund", {"amount": 6})]
     spans = write_sessions(tmp_path / "spans.jsonl", [("s1", [Said("Refund 777", calls=calls)])])

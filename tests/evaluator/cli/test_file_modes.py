@@ -55,11 +55,13 @@ def expected(file: str, folder: str) -> dict[str, str]:
     return dict.fromkeys(files, file) | {"results": folder}
 
 
+@pytest.mark.exhaustive
 def test_commands_create_files_for_their_owner_alone(tmp_path: Path) -> None:
     assert everything(tmp_path) == expected("600", "700")
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])
+@pytest.mark.short_form("how", 2)
 def test_an_explicit_umask_is_followed(tmp_path: Path, how: str) -> None:
     options = ("--umask", "027") if how == "option" else ()
     environment = {"SPANGRADE_UMASK": "027"} if how == "variable" else {}

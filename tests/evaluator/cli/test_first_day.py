@@ -45,6 +45,7 @@ def begun(typed, *texts: str) -> None:
     assert run("init", "agent.py:answer").code == 0
 
 
+@pytest.mark.exhaustive
 def test_init_writes_what_run_needs_and_never_overwrites(folder, typed):
     begun(typed, "Where is A1", "Where is A2")
     golden = json.loads((folder / "golden.json").read_text())["golden_questions"]
@@ -83,6 +84,7 @@ def test_init_writes_what_run_needs_and_never_overwrites(folder, typed):
     assert len(json.loads((folder / "golden.json").read_text())["golden_questions"]) == 3
 
 
+@pytest.mark.exhaustive
 def test_the_gate_of_an_agent_that_answers_in_two_ways_is_worse(folder, typed):
     (folder / "agent.py").write_text(
         "import itertools\nNUMBERS = itertools.count()\n"
@@ -130,6 +132,7 @@ def test_a_question_that_is_not_there_is_named_with_those_that_are(folder, typed
     assert "the question that a session answers is --answers s1=where-is-a1" in done.err[0]
 
 
+@pytest.mark.exhaustive
 def test_accept_shows_the_difference_of_the_golden_file_and_writes_it_if_it_is_confirmed(folder, typed):
     begun(typed, "Where is A1", "Where is A2")
     golden = (folder / "golden.json").read_text()
@@ -169,6 +172,7 @@ class _Server(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
+@pytest.mark.exhaustive
 def test_a_server_stays_as_it_is(folder):
     server = HTTPServer(("127.0.0.1", 0), _Server)
     Thread(target=server.serve_forever, daemon=True).start()
@@ -198,6 +202,7 @@ def test_a_server_stays_as_it_is(folder):
         assert problem in refused.err[0]
 
 
+@pytest.mark.exhaustive
 def test_the_doctor_says_what_is_there_and_how_to_get_the_rest(folder):
     found = json.loads("\n".join(run("doctor", "--format", "json").out))
     by_name = {one["what"]: one for one in found["checked"]}

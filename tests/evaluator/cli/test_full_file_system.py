@@ -16,7 +16,6 @@ from command_line import Done, run
 from every_command import COMMANDS, arguments, fill, leaves
 from full_disks import Disk, small_disk
 from otlp_sessions import Said, write_sessions
-from short_form import short_form_of_commands
 from typer.main import get_command
 from watching import BAD, GATE, add, prepared_by, rows, verdicts
 
@@ -95,7 +94,8 @@ def refused(done: Done) -> bool:
 
 
 @pytest.mark.parametrize("free_pages", [0, 2])
-@pytest.mark.parametrize("words", short_form_of_commands(WRITING, 4))
+@pytest.mark.short_form("words", 4)
+@pytest.mark.parametrize("words", WRITING, ids=" ".join)
 def test_a_command_is_one_line_loses_nothing_and_works_once_there_is_room(
     words: tuple[str, ...], free_pages: int, disk: Disk
 ) -> None:
@@ -116,6 +116,7 @@ def test_a_command_is_one_line_loses_nothing_and_works_once_there_is_room(
 
 
 @pytest.mark.parametrize("words", REPORTS, ids=" ".join)
+@pytest.mark.short_form("words", 2)
 def test_the_reports_in_a_folder_stay_those_of_before(words: tuple[str, ...], disk: Disk) -> None:
     fill(disk.folder)
     assert ended(words).code == 0
@@ -138,6 +139,7 @@ def test_an_import_that_does_not_fit_is_completed_once_it_does(disk: Disk) -> No
     assert rows(DB, "SELECT count(*) FROM derived.sessions") == [(104,)]
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_has_no_space_is_completed_once_it_has(disk: Disk) -> None:
     fill(disk.folder)
     Path("agent.py").write_text(AGENT)

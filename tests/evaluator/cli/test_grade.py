@@ -55,6 +55,7 @@ def as_json(done: Done) -> Any:
     return json.loads("\n".join(done.out))
 
 
+@pytest.mark.exhaustive
 def test_what_the_judge_cost_is_printed_and_kept(
     gemini: GeminiStandIn, folder: Path, spangrade: Spangrade
 ) -> None:
@@ -96,6 +97,7 @@ def test_the_api_has_the_same_options(gemini: GeminiStandIn, folder: Path) -> No
         (["--judge-threshold", "0.9"], 1, 2),
     ],
 )
+@pytest.mark.short_form("option", 4)
 def test_an_option_of_the_judge_limits_the_run(
     gemini: GeminiStandIn, folder: Path, spangrade: Spangrade, option: list[str], code: int, calls: int
 ) -> None:
@@ -133,6 +135,7 @@ def test_an_unknown_model_of_the_environment_is_reported_too_unless_nothing_may_
     assert len(gemini.checks) == 1
 
 
+@pytest.mark.exhaustive
 def test_an_outage_of_the_judge_is_not_the_agents_failure(
     gemini: GeminiStandIn, folder: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +156,7 @@ def test_an_outage_of_the_judge_is_not_the_agents_failure(
 # --- which sessions, and which database
 
 
+@pytest.mark.exhaustive
 def test_the_last_import_is_graded_alone(folder: Path, spangrade: Spangrade) -> None:
     old = write_sessions(folder / "old.jsonl", [("s0", [Said("Hi", "No.")])], start_ns=START_NS - 10**15)
     new = write_sessions(folder / "new.jsonl", [("s9", [Said("Hi", QUESTION["reference_response"])])])
@@ -190,6 +194,7 @@ def test_a_mistyped_database_is_refused_and_not_created(folder: Path, spangrade:
     assert not list(folder.glob("typo*"))
 
 
+@pytest.mark.exhaustive
 def test_scores_and_runs_exist_before_a_first_grade(folder: Path, spangrade: Spangrade) -> None:
     assert spangrade("import", "spans.jsonl").code == 0
     query = "SELECT session_id, metric, dataset, judge_calls FROM scores JOIN runs USING (run_id)"
@@ -211,6 +216,7 @@ def test_all_sessions_that_did_not_pass_are_listed_on_request(folder: Path, span
     assert sum("other" in line for line in long) == 22
 
 
+@pytest.mark.exhaustive
 def test_what_missed_a_threshold_says_value_and_threshold(folder: Path, spangrade: Spangrade) -> None:
     gates = ("--no-references", "--metric", "token_usage<=10", "--metric", "latency_metrics<=100")
     done = spangrade(
@@ -241,6 +247,7 @@ def test_the_user_and_the_state_are_columns_of_the_csv(folder: Path, spangrade: 
     assert row["session_state"] == '{"state":{"id":9223372036854775807}}'
 
 
+@pytest.mark.exhaustive
 def test_metrics_are_listed_if_all_is_asked_for(folder: Path, spangrade: Spangrade) -> None:
     spangrade("import", "spans.jsonl")
 

@@ -164,6 +164,7 @@ def check_commands(spangrade: command_line.Spangrade, some: Sequence[Span]) -> s
         return {finding["code"] for finding in json.loads("\n".join(linted.out))}
 
 
+@pytest.mark.exhaustive
 def test_every_command_works_on_what_broke_them(spangrade: command_line.Spangrade) -> None:
     some = [
         Span(f"{trace:032x}", f"{number:016x}", None, "span", "INTERNAL", 1, 2, attributes=attributes)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_once import copy_of, made_once
 from paths import SAMPLE
-from short_form import short_form
+from short_form import examples
 
 import spangrade
 
@@ -69,6 +69,7 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+@pytest.mark.short_form("value", 3)
 def test_a_planted_score_that_is_not_finite_is_shown(
     value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +81,8 @@ def test_a_planted_score_that_is_not_finite_is_shown(
         assert run(*command, "--db", planted).code in {0, 4}
 
 
-@pytest.mark.parametrize(("column", "value"), short_form(PLANTED, 8))
+@pytest.mark.short_form("column", 8)
+@pytest.mark.parametrize(("column", "value"), PLANTED)
 def test_a_planted_value_is_one_line_that_names_its_column(
     column: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +131,7 @@ VALUES = {
     "TIMESTAMP": ("NULL", "'infinity'", "'290309-12-22 (BC) 00:00:00'"),
     "VARCHAR[]": ("NULL", "[]", "[NULL]", "['x', 'x']"),
 }
-EXAMPLES = 300 if settings.get_current_profile_name() == "long" else 20
+EXAMPLES = 300 if settings.get_current_profile_name() == "long" else examples(20)
 
 
 @pytest.mark.exhaustive

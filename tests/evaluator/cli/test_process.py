@@ -67,6 +67,7 @@ def test_a_command_ends_quietly_with_its_own_code_if_nobody_reads_what_it_prints
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.short_form("closed", 3)
 def test_a_command_works_with_outputs_that_are_closed_from_the_beginning(db: str, closed: str) -> None:
     arguments = [sys.executable, "-m", "spangrade", "sessions", "--db", db]
     done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *arguments], check=False)
@@ -83,6 +84,7 @@ def test_a_command_works_with_outputs_that_are_closed_from_the_beginning(db: str
         "spangrade.tracer.store.untrusted",
     ],
 )
+@pytest.mark.short_form("module", 2)
 def test_ctrl_c_at_any_moment_of_the_start_is_one_line_and_130(db: str, module: str) -> None:
     interrupt = f"""
 def interrupt():

@@ -83,6 +83,7 @@ def silent_about_it(done: Done, folder: Path) -> bool:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("free_bytes", [None, 0])
+@pytest.mark.short_form("free_bytes", 21)
 def test_no_command_says_what_was_recorded(words, free_bytes, port, place) -> None:
     with mock.patch("sys.stdin", io.StringIO("p\nq\n")):
         if free_bytes is None:
@@ -101,6 +102,7 @@ def test_no_word_is_said_of_a_value_that_a_query_cannot_convert(place) -> None:
 
 
 @pytest.mark.parametrize("field", ["traceId", "startTimeUnixNano", "kind", "status", "attributes", "events"])
+@pytest.mark.short_form("field", 2)
 def test_no_word_is_said_of_a_record_that_cannot_be_read(field, place) -> None:
     span = {"traceId": "1" * 32, "spanId": "1" * 16, "startTimeUnixNano": "1", field: MARK}
     file = place / "broken.json"
@@ -112,6 +114,7 @@ def test_no_word_is_said_of_a_record_that_cannot_be_read(field, place) -> None:
 
 @pytest.mark.parametrize("column", ["agents", "tags", "state_variables"])
 @pytest.mark.parametrize("command", [("show", "conversation-1"), ("grade", "golden.json"), ("sessions",)])
+@pytest.mark.short_form("command", 3)
 def test_no_word_is_said_of_a_stored_value_that_cannot_be_read(column, command, place) -> None:
     with duckdb.connect("s.duckdb") as connection:
         connection.execute(f"UPDATE derived.sessions SET {column} = '{MARK}'")

@@ -112,6 +112,7 @@ def test_a_run_is_found_by_its_name_its_branch_its_id_and_as_the_latest(graded: 
         ),
     ],
 )
+@pytest.mark.short_form("arguments", 3)
 def test_names_and_tags_that_cannot_be_used_are_refused(
     arguments: tuple[str, ...], message: str, graded: Path, spangrade: Spangrade
 ) -> None:

@@ -108,6 +108,7 @@ def test_no_name_makes_the_list_wider_than_80_columns(graded: Path) -> None:
         (("--sort", "latency", "--failed", "--limit", "1"), "3"),
     ],
 )
+@pytest.mark.short_form("options", 3)
 def test_sessions_are_chosen_and_sorted(options: tuple[str, ...], ids: str, listed) -> None:
     assert "".join(listed(*options)) == ids
 
@@ -120,6 +121,7 @@ def test_a_list_that_is_cut_says_so(spangrade: Spangrade, graded: Path) -> None:
     assert "raise" not in whole[-1]
 
 
+@pytest.mark.exhaustive
 def test_a_table_has_a_hundred_sessions_and_the_list_of_all_a_line_for_each(
     spangrade: Spangrade, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_the_help_groups_the_commands_without_importing_them():
     assert done.stdout.endswith("\n[]\n")
 
 
+@pytest.mark.exhaustive
 def test_an_earlier_name_works_and_names_the_new_form(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("agent.py").write_text("def answer(text):\n    return text\n")
@@ -81,6 +82,7 @@ def test_an_earlier_name_works_and_names_the_new_form(tmp_path, monkeypatch):
     assert run("label", session["session_id"], "thumbs=1").out == old.out
 
 
+@pytest.mark.exhaustive
 def test_the_words_that_choose_sessions_are_the_same_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("agent.py").write_text("def answer(text):\n    return text\n")
@@ -124,6 +126,7 @@ def test_the_words_that_choose_sessions_are_the_same_everywhere(tmp_path, monkey
         ),
     ],
 )
+@pytest.mark.short_form("table", 2)
 def test_any_option_may_be_a_key_of_the_settings(tmp_path, monkeypatch, table, problem):
     monkeypatch.chdir(tmp_path)
     Path("agent.py").write_text("def answer(text):\n    return text\n")
@@ -137,6 +140,7 @@ def test_any_option_may_be_a_key_of_the_settings(tmp_path, monkeypatch, table, p
         assert (done.code, done.err) == (2, [f"spangrade: {tmp_path / 'spangrade.toml'}: {problem}"])
 
 
+@pytest.mark.exhaustive
 def test_every_result_has_the_same_forms(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("agent.py").write_text("def answer(text):\n    return text\n")

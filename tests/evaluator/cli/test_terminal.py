@@ -175,6 +175,7 @@ QUERY = f"""select scope_name as "{ALL.replace(chr(0), "")}", * from spans"""
     ids=lambda value: ascii(" ".join(value))[1:14] if isinstance(value, list) else "",
 )
 @pytest.mark.parametrize("form", ["table", "json"])
+@pytest.mark.short_form("form", 8)
 def test_no_command_prints_a_control_or_obeys_markup(
     hostile_db: Path, arguments: list[str], codes: set[int], form: str
 ) -> None:

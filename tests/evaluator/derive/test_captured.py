@@ -45,6 +45,7 @@ def narrowed(actual: Any, facts: Any) -> Any:
 @pytest.mark.parametrize(
     ("trace", "facts"), expected(), ids=lambda value: value.stem[:24] if isinstance(value, Path) else ""
 )
+@pytest.mark.short_form("trace", 3)
 def test_every_fact_of_a_captured_session_is_derived(
     trace: Path, facts: dict[str, Any], tmp_path: Path
 ) -> None:

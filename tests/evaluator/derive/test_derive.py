@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_once import new_store
 from paths import SAMPLE
+from short_form import examples
 
 from spangrade.evaluator.derive import load, rebuild, stale, update
 from spangrade.evaluator.session import Session, Usage
@@ -276,7 +277,7 @@ def test_what_was_derived_in_another_way_is_derived_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=8)  # each makes a database
+@settings(max_examples=examples(8))  # each makes a database
 @given(seed=st.integers(0, 2**32), portions=st.integers(1, 6))
 def test_order_portions_and_repeats_make_no_difference(
     seed: int, portions: int, tmp_path_factory: pytest.TempPathFactory
@@ -308,6 +309,7 @@ def test_order_portions_and_repeats_make_no_difference(
         ("xspangrade=partial", False, None),
     ],
 )
+@pytest.mark.short_form("state", 2)
 def test_a_session_whose_traces_were_sampled_is_marked(
     state: str, sampled: bool, ratio: float | None, tmp_path: Path
 ) -> None:

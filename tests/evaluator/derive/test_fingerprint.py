@@ -47,6 +47,7 @@ def test_a_wheel_has_the_fingerprint_of_its_checkout(installed: Path) -> None:
     assert computed(installed) == fingerprint()
 
 
+@pytest.mark.exhaustive
 def test_only_sources_that_decide_what_is_derived_count(installed: Path) -> None:
     for name in ("evaluator/metrics/usage.py", "tracer/receiver/http.py", "evaluator/derive/notes.txt"):
         with (installed / "spangrade" / name).open("a") as module:

@@ -117,6 +117,7 @@ def built(observations: list[Fields]) -> Session:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.short_form("shape", 5)
 def test_twice_the_spans_are_twice_the_work(shape: Shape) -> None:
     small, large = shape(300), shape(600)
     built(shape(2))  # what is done once
@@ -126,6 +127,7 @@ def test_twice_the_spans_are_twice_the_work(shape: Shape) -> None:
 @pytest.mark.parametrize(
     "name", ["nested agents", "nested model calls", "nested agents that failed differently"]
 )
+@pytest.mark.short_form("name", 3)
 def test_spans_may_be_nested_deeper_than_calls_in_python(name: str) -> None:
     session = built(SHAPES[name](20_000))
     assert len(session.turns) == 1

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_once import new_store
+from short_form import examples
 
 from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.observation import Digests
@@ -91,6 +92,7 @@ def test_a_conversation_of_one_trace_a_call_is_one_session_named_after_its_first
 
 
 @pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+@pytest.mark.short_form("order", 6)
 def test_a_trace_that_arrives_late_joins_its_conversation(order: str, tmp_path: Path) -> None:
     spans = {"a": FIRST, "b": SECOND_CALL, "c": THIRD}
     assert sessions([[spans[name]] for name in order], tmp_path / "s.duckdb") == {"a": ["a", "b", "c"]}
@@ -171,6 +173,7 @@ def of_conversation(span: Span, number: int) -> Span:
     return span._replace(trace_id=f"{span.trace_id[0]}{number:02d}".ljust(32, "0"), attributes=texts)
 
 
+@pytest.mark.exhaustive
 def test_calls_that_two_instrumentations_recorded_in_traces_apart_are_one_session_in_any_order(
     tmp_path: Path,
 ) -> None:
@@ -193,6 +196,7 @@ def test_calls_that_two_instrumentations_recorded_in_traces_apart_are_one_sessio
 
 
 @pytest.mark.parametrize("portions", [1, 2, 4])
+@pytest.mark.short_form("portions", 2)
 def test_a_trace_that_repeats_calls_joins_the_conversation_with_an_id(portions: int, tmp_path: Path) -> None:
     named = [again(ONE, "y", conversation="c1"), again(TWO, "z", conversation="c1")]
     spans = [ONE, named[1], TWO, named[0]]
@@ -206,6 +210,7 @@ def test_the_trace_with_messages_places_one_without(tmp_path: Path) -> None:
     assert sessions([outer, [ONE, TWO]], tmp_path / "s.duckdb") == {"a": ["y", "z"]}
 
 
+@pytest.mark.exhaustive
 def test_a_response_id_alone_does_not_join_traces(tmp_path: Path) -> None:
     """Some servers give the same few ids again and again."""
     later = again(call("x", 5, "ho", answer="no", response_id="r1"), "y")
@@ -247,7 +252,7 @@ def conversations(draw: st.DrawFn) -> list[Span]:
     return spans
 
 
-@settings(max_examples=8)  # each makes two databases
+@settings(max_examples=examples(8))  # each makes two databases
 @given(data=st.data(), spans=conversations())
 def test_sessions_do_not_depend_on_order_or_portions(
     data: st.DataObject, spans: list[Span], tmp_path_factory: pytest.TempPathFactory

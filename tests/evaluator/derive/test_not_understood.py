@@ -80,6 +80,7 @@ def test_a_session_with_spans_that_were_not_understood_is_marked_and_its_totals_
 
 
 @pytest.mark.parametrize("parent_of_call", [3, 1])
+@pytest.mark.short_form("parent_of_call", 2)
 def test_a_span_that_holds_understood_ones_together_or_is_inside_a_call_leaves_nothing_open(
     parent_of_call: int, tmp_path: Path
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_span_that_holds_understood_ones_together_or_is_inside_a_call_leaves_n
     assert (session.not_understood, session.usage.input_tokens) == (0, 10)
 
 
+@pytest.mark.exhaustive
 def test_import_sessions_and_lint_report_a_recording_of_which_nothing_was_understood(
     tmp_path: Path, spangrade: Spangrade
 ) -> None:

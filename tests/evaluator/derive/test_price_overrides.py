@@ -44,6 +44,7 @@ def test_what_has_no_price_or_no_usage_stays_unknown(call: object) -> None:
     assert (session.cost_usd, session.cost_configured) == (None, None)
 
 
+@pytest.mark.exhaustive
 def test_a_change_of_the_settings_derives_again_and_the_run_names_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_change_of_the_settings_derives_again_and_the_run_names_the_models(
 
 
 @pytest.mark.parametrize("door", ["list", "page", "watch", "delete"])
+@pytest.mark.short_form("door", 4)
 def test_whoever_reads_sessions_applies_changed_settings_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
@@ -99,6 +101,7 @@ def test_whoever_reads_sessions_applies_changed_settings_before(
     assert cost() == pytest.approx(2 * before)
 
 
+@pytest.mark.exhaustive
 def test_a_page_does_not_undo_settings_that_came_after_its_start(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     public.open(db, settings=None).import_files(SAMPLE / "spans.otlp.jsonl")

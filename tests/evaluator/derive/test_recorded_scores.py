@@ -152,6 +152,7 @@ def scores_of(db: Path, *records: Span | LogRecord) -> tuple[RecordedScore, ...]
         ),
     ],
 )
+@pytest.mark.short_form("records", 7)
 def test_a_score_is_read_from_each_place(
     tmp_path: Path, records: list[Span | LogRecord], expected: RecordedScore
 ) -> None:
@@ -168,6 +169,7 @@ def test_a_score_is_read_from_each_place(
         log(event_name="other"),
     ],
 )
+@pytest.mark.short_form("record", 3)
 def test_what_is_not_a_score_of_others_is_left_out(tmp_path: Path, record: LogRecord) -> None:
     assert scores_of(tmp_path / "s.duckdb", span(), record) == ()
 
@@ -177,6 +179,7 @@ def rows(db: Path) -> list[dict[str, Any]]:
     return spangrade.open(db).sql(f"SELECT {columns} FROM scores ORDER BY ALL").rows()
 
 
+@pytest.mark.exhaustive
 def test_they_are_rows_of_scores_once_however_often_they_are_derived(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     scores_of(db, span(), log(), log(time_ns=8, attributes={**HELPFUL, "gen_ai.evaluation.name": "calm"}))
@@ -202,6 +205,7 @@ def test_they_are_rows_of_scores_once_however_often_they_are_derived(tmp_path: P
     assert [row["metric"] for row in rows(db) if row["source"] == "person"] == ["thumbs"]
 
 
+@pytest.mark.exhaustive
 def test_the_order_and_the_portions_of_arrival_make_no_difference(tmp_path: Path) -> None:
     records = [
         span(events=[{"name": RESULT, "time_ns": 7, "attributes": HELPFUL}]),
@@ -244,6 +248,7 @@ def test_a_score_of_a_trace_gates_is_filtered_by_and_is_a_metric(tmp_path: Path)
     assert [row["recorded_scores"] for row in opened.sql("SELECT recorded_scores FROM sessions")] == [2]
 
 
+@pytest.mark.exhaustive
 def test_feedback_that_arrives_late_grades_a_session_again(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     scores_of(db, span())

@@ -244,6 +244,7 @@ def test_show_why_lists_what_changed_a_span_and_why(tmp_path: Path, spangrade: S
         ({"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}, None),
     ],
 )
+@pytest.mark.short_form("message", 2)
 def test_a_message_that_is_recorded_as_empty_is_an_empty_reply(
     message: dict[str, Any], reply: str | None, tmp_path: Path
 ) -> None:
@@ -265,6 +266,7 @@ def test_a_message_that_is_recorded_as_empty_is_an_empty_reply(
         ({"acme__span__type": "llm", "acme__model": "gpt-4o"}, "acme__promptTokens"),
     ],
 )
+@pytest.mark.short_form("call", 2)
 def test_a_count_that_is_negative_is_unreadable_and_the_session_says_so(
     call: dict[str, Any], name: str, tmp_path: Path
 ) -> None:
@@ -311,6 +313,7 @@ def test_the_outermost_run_that_an_agent_is_declared_on_is_its_run(tmp_path: Pat
         {"gen_ai__operation__name": "plan", "gen_ai__agent__name": "shop"},
     ],
 )
+@pytest.mark.short_form("node", 2)
 def test_a_node_or_a_planner_that_nothing_declares_an_agent_is_not_one(
     node: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -381,6 +384,7 @@ def turn_at(number: int, time_ns: int, *texts: str, **attributes: Any) -> Span:
         (DAY_NS // 2, ("Any soil?",), None),
     ],
 )
+@pytest.mark.short_form("later", 2)
 def test_an_id_that_is_used_again_long_after_without_common_history_is_named(
     later: int, texts: tuple[str, ...], doubt: str | None, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ RUN = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("arguments", ['{"q":"soil"}', None, '{"q":"soil","context":"x"}'])
+@pytest.mark.short_form("arguments", 8)
 def test_each_try_belongs_to_the_model_call_that_asked_for_it_and_keeps_its_error(
     scope: str, inside: bool, arguments: str | None, tmp_path: Path
 ) -> None:

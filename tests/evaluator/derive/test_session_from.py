@@ -85,6 +85,7 @@ def test_an_id_is_a_text_or_a_whole_number(value: object, expected: str | None) 
     assert session_id_of(agent("1", "2", attributes={"app.chat": value}), ["other", "app.chat"]) == expected
 
 
+@pytest.mark.exhaustive
 def test_import_joins_a_model_clients_traces_by_an_attribute_of_their_resource(tmp_path: Path) -> None:
     def run(*arguments: str) -> Any:
         done = spangrade(*arguments, "--format", "json", cwd=tmp_path)

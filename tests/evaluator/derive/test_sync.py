@@ -73,6 +73,7 @@ def test_each_session_is_built_once_when_all_traces_are_linked(
 
 
 @pytest.mark.parametrize("stop_after", range(STEPS))
+@pytest.mark.short_form("stop_after", 12)
 def test_derivation_that_is_interrupted_is_completed_by_another_process(
     stop_after: int, small_steps: list[Session], tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_what_was_observed_is_of_no_use_once_another_process_has_derived(
 
 
 @pytest.mark.parametrize("stop_after", range(STEPS))
+@pytest.mark.short_form("stop_after", 12)
 def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
     stop_after: int, small_steps: list[Session], tmp_path: Path
 ) -> None:

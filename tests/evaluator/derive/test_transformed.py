@@ -77,6 +77,7 @@ def of_a_web_server(name: str) -> list[Span]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.short_form("name", 4)
 def test_runs_under_a_web_server_or_a_remote_parent_tell_the_same(name: str) -> None:
     def under(parent: str) -> Callable[[Span], list[Span]]:
         return lambda span: [span._replace(parent_span_id=span.parent_span_id or parent)]
@@ -90,6 +91,7 @@ def test_runs_under_a_web_server_or_a_remote_parent_tell_the_same(name: str) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.short_form("name", 2)
 def test_json_inside_json_tells_the_same(name: str) -> None:
     def is_json(value: Any) -> bool:
         return isinstance(value, str) and value[:1] in "[{" and value[:2] not in ("[]", "{}", "{'", "")
@@ -110,6 +112,7 @@ def test_json_inside_json_tells_the_same(name: str) -> None:
         if name not in (_NOT_AT_ALL | _OTHERWISE if beside else _NOT_AT_ALL)
     ],
 )
+@pytest.mark.short_form("name", 2)
 def test_a_second_instrumentation_of_calls_counts_nothing_twice(name: str, *, beside: bool) -> None:
     def twice(span: Span) -> list[Span]:
         operation = span.attributes.get("gen_ai.operation.name")

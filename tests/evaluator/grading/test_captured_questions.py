@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.exhaustive
 def test_questions_that_share_their_inputs_and_references_leave_no_session_undecided(
     spangrade: Spangrade, tmp_path: Path
 ) -> None:
@@ -57,6 +58,7 @@ def shares(grade: dict[str, Any]) -> tuple[float, ...]:
 @pytest.mark.parametrize(
     "name", ["customer_service", "retail", "run_20260112_014831.csv", "processed_interaction_sim.jsonl"]
 )
+@pytest.mark.short_form("name", 4)
 def test_what_is_inconclusive_names_what_is_missing_and_how_to_supply_it(
     spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -101,6 +101,7 @@ SOURCES = (
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.short_form("form", 2)
 def test_the_judge_sees_every_column_of_the_file(
     spangrade: Spangrade, tmp_path: Path, gemini: GeminiStandIn, form: str
 ) -> None:
@@ -277,6 +278,7 @@ def test_what_a_row_lacks_or_holds_in_another_form_leaves_the_spans_as_they_are(
     assert all(column(name, empty, question()) == column(name, SPANS, question()) for name in COLUMNS)
 
 
+@pytest.mark.exhaustive
 def test_a_disagreement_stands_in_the_lines_of_the_sessions(spangrade: Spangrade, tmp_path: Path) -> None:
     row = rows_of(spangrade, tmp_path)[0] | {"final_response": "something else"}
     file = written(tmp_path / "run.csv", [row])

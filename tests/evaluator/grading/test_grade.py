@@ -551,6 +551,7 @@ def bench_sessions(
 
 @pytest.mark.skipif(not BENCH.is_file(), reason="no session generator beside the repository")
 @pytest.mark.parametrize("mode", ["exact", "in_order", "any_order"])
+@pytest.mark.short_form("mode", 2)
 def test_planted_defects_get_the_verdicts_that_their_generator_demands(mode: str) -> None:
     questions, sessions, demanded = bench_sessions(400, 0.8)
     grades = graded(sessions, questions, [parse_metric(f"tool_{mode}_match:exact")])

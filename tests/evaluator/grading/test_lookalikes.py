@@ -40,6 +40,7 @@ def graded(
         "Take the \uff23\uff41\uff46\u00c9\u2212\uff12\uff14 card.",
     ],
 )
+@pytest.mark.short_form("reply", 5)
 def test_a_forbidden_text_is_found_in_any_form(spangrade: Spangrade, tmp_path: Path, reply: str) -> None:
     assert graded(spangrade, tmp_path, {"forbidden_texts": ["caf\u00e9-24"]}, reply) == 1
     assert graded(spangrade, tmp_path, {"forbidden_texts": ["cafe\u0301\u201324"]}, reply) == 1
@@ -61,6 +62,7 @@ def test_an_expected_text_is_not_met_by_another_dash(spangrade: Spangrade, tmp_p
     ],
 )
 @pytest.mark.parametrize("name", ["delete-account", "delete\u2011account", "delete-\u200baccount"])
+@pytest.mark.short_form("name", 11)
 def test_a_forbidden_tool_is_found_in_any_form(
     spangrade: Spangrade, tmp_path: Path, name: str, references: dict[str, Any]
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_forbidden_tool_is_found_in_any_form(
     "references",
     [{"forbidden_texts": ["BLANK"]}, {"forbidden_tools": ["BLANK"]}, {"at_most": {"BLANK": 1}}],
 )
+@pytest.mark.short_form("references", 8)
 def test_a_blank_text_or_tool_is_refused(
     spangrade: Spangrade, tmp_path: Path, blank: str, references: dict[str, Any]
 ) -> None:

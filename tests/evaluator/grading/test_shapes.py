@@ -19,7 +19,6 @@ from benchmarks.shapes import asked, conversations
 from builders import llm, question, session, tool
 from made_once import copy_of_sample
 from paths import SAMPLE
-from short_form import short_form
 from work import lines_executed
 
 import spangrade
@@ -49,7 +48,8 @@ def recorded(folder: Path, shape: str, size: int) -> tuple[Path, list[dict[str, 
     return file, questions
 
 
-@pytest.mark.parametrize("shape", short_form(["apart", "agents", "values", "alike", "identical"], 3))
+@pytest.mark.short_form("shape", 3)
+@pytest.mark.parametrize("shape", ["apart", "agents", "values", "alike", "identical"])
 def test_a_grade_takes_work_by_the_number_of_sessions(shape: str, tmp_path: Path) -> None:
     def work(size: int) -> int:
         file, questions = recorded(tmp_path, shape, size)
@@ -61,7 +61,8 @@ def test_a_grade_takes_work_by_the_number_of_sessions(shape: str, tmp_path: Path
     assert math.log2(work(240) / work(120)) < MAX_EXPONENT
 
 
-@pytest.mark.parametrize("shape", short_form(["apart", "interleaved", "one session"], 3))
+@pytest.mark.short_form("shape", 3)
+@pytest.mark.parametrize("shape", ["apart", "interleaved", "one session"])
 def test_an_import_takes_work_by_the_number_of_spans(shape: str, tmp_path: Path) -> None:
     def work(size: int) -> int:
         file, _ = recorded(tmp_path, shape, size)

@@ -19,6 +19,7 @@ from spangrade.evaluator.judge import (
 from spangrade.evaluator.similarity_utils import is_similar_text
 
 
+@pytest.mark.exhaustive
 async def test_200_comparisons_are_asked_40_at_once_and_the_second_time_not_at_all(gemini, tmp_path):
     gemini.answer_together(40)
     gemini.answer = knows(*((f"expected {i}", f"actual {i}") for i in range(0, 200, 2)))
@@ -72,6 +73,7 @@ async def test_answers_that_are_not_valid_are_paid_from_the_budget(gemini):
     assert gemini.calls == 6
 
 
+@pytest.mark.exhaustive
 async def test_calls_in_progress_exceed_a_budget_by_one_answer_at_most(gemini):
     answer_usd, limit_usd = 0.00055, 0.06
     run = JudgeRun(judge_of(gemini), max_cost_usd=limit_usd)

@@ -132,6 +132,7 @@ def test_what_a_receiver_has_acknowledged_is_deleted_too(db: Path) -> None:
         assert store.query("SELECT count(*) FROM spans WHERE name = 'chat'") == [(0,)]
 
 
+@pytest.mark.exhaustive
 def test_a_session_that_cannot_be_derived_is_deleted(db: Path) -> None:
     def hostile(session: str, day: int) -> Span:
         span = turn(session, day)
@@ -224,6 +225,7 @@ def test_nothing_deleted_is_left_in_the_file(tmp_path: Path) -> None:
     assert b"SECRET-NAME" not in db.read_bytes()
 
 
+@pytest.mark.exhaustive
 def test_a_writer_that_opened_the_old_file_opens_the_new_one(db: Path) -> None:
     # A process that waits for the lock through the whole deletion must not write to the file that is gone.
     script = (
@@ -292,6 +294,7 @@ def arrived_days_ago(db: Path, days: int) -> None:
         store.query("DELETE FROM arrivals WHERE time_ns > $then", {"then": time.time_ns() - DAY_NS})
 
 
+@pytest.mark.exhaustive
 def test_old_recordings_that_arrived_lately_are_kept_by_arrival(db: Path) -> None:
     before_ns = time.time_ns() - 30 * DAY_NS
     kept = delete(db, before_ns=before_ns, by_arrival=True)
@@ -334,6 +337,7 @@ def test_a_clock_that_was_set_back_makes_nothing_older(db: Path) -> None:
         assert store.first_arrival_after(time.time_ns() - DAY_NS) == 0
 
 
+@pytest.mark.exhaustive
 def test_a_receiver_deletes_what_is_older_than_it_keeps(db: Path) -> None:
     arrived_days_ago(db, 31)
     inode = db.stat().st_ino

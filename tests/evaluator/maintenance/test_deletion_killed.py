@@ -104,6 +104,7 @@ def assert_deleted(db: Path, size: int) -> None:
         assert store.query("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'unfinished%'") == []
 
 
+@pytest.mark.exhaustive
 def test_a_deletion_killed_at_any_step_is_finished_by_the_next_opening(db: Path, tmp_path: Path) -> None:
     size = db.stat().st_size
     states = []

@@ -114,6 +114,7 @@ def test_a_recording_with_everything_in_it_lacks_nothing_that_can_be_fixed(tmp_p
         ([agent(1, None, 0, 9), chat(2, 1, 1, 2, attributes=FAILED_CALL)], "not_recorded", 1),
     ],
 )  # fmt: skip
+@pytest.mark.short_form("spans", 4)
 def test_what_is_odd_about_the_spans_is_counted(
     spans: list[Span], code: str, count: int, tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_model_without_a_price_or_a_context_window_is_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.short_form("name", 16)
 def test_every_metric_that_a_recording_makes_inconclusive_is_explained_and_no_other(name: str) -> None:
     own_reasons = {one.name for one in CALL_CHECKS}  # what they lack is in their reasons
     metrics = {

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from short_form import examples
 
 from spangrade.evaluator.mcp.answers import NOTE, OURS, Asked, answer, shorten, tokens, whole
 from spangrade.tracer.canonical_json import dumps
@@ -19,7 +20,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(JSON, max_size=30), st.integers(1000, 6000), st.integers(0, 40))
 def test_every_answer_is_json_that_fits(items, most, offset):
     given_ = answer(ABOUT, items, Asked(most, offset), rest="elsewhere", then=["docs"])
@@ -33,7 +34,7 @@ def test_every_answer_is_json_that_fits(items, most, offset):
     json.loads(one)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(JSON, st.integers(1000, 3000))
 def test_a_value_can_be_read_whole_in_parts(value, most):
     read = json.loads(whole({}, value, Asked(most)))

@@ -103,6 +103,7 @@ def part_to_read(outline: list[dict[str, Any]]) -> str:
         ("prompt", r'"input_tokens": 90000'),
     ],
 )
+@pytest.mark.short_form("defect", 5)
 async def test_a_planted_defect_is_found_in_few_calls(tmp_path: Path, defect: str, found: str) -> None:
     db = tmp_path / "s.duckdb"
     run(db, tmp_path, "before", Shop(), QUESTIONS)
