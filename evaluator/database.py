@@ -43,7 +43,7 @@ from spangrade.evaluator.grading.settings import (
     with_definitions,
 )
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Questions, Selection, StrPath, several
-from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, latest_grade
+from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, grades_of, latest_grade
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted
@@ -826,15 +826,22 @@ class Database:
         with self.stored.reading() as store:
             return latest_grade(store, find_session_id(store, session_id))
 
-    def graded_session(self, session_id: str) -> GradedSession:
-        """Return a session with its latest grade and its scores from elsewhere, read in one window.
+    def graded_session(self, session_id: str, run: str | None = None) -> GradedSession:
+        """Return a session with its latest grade, or that of `run`, and its scores from elsewhere.
 
-        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session,
+        or no such run, or the run did not grade it.
         """
+        from spangrade.evaluator.grading.run_list import find_run_id
+
         with self.stored.reading() as store:
             found = find_session_id(store, session_id)
             given = external_scores(store, [found]).get(found, ())
-            return GradedSession(next(load(store, found)), latest_grade(store, found), tuple(given))
+            run_id = None if run is None else find_run_id(store, run)
+            grade = grades_of(store, [found], run_id).get(found)
+            if run is not None and grade is None:
+                raise InputError(f"session {found}: run {run} did not grade it; expected a run that did")
+            return GradedSession(next(load(store, found)), grade, tuple(given))
 
     def runs(self) -> Sequence[Run]:
         """Return the stored runs, the oldest first: `runs()[-1]` is what the newest `grade` returned.

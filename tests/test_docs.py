@@ -143,19 +143,20 @@ def test_the_queries_of_the_page_on_sql_run_on_the_sample(tmp_path: Path) -> Non
     graded = spangrade("grade", str(SAMPLE), cwd=tmp_path)
     assert (graded.returncode, graded.stdout.splitlines()[0]) == (0, "4 sessions: 4 passed")
     queries = blocks(SQL, "sql")
-    assert len(queries) == 6
+    assert len(queries) == 7
     answers = []
     for query in queries:
         done = spangrade("sql", query, "--format", "json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         answers.append(json.loads(done.stdout))
-    failing, costs, slowest, paths, failed, topics = answers
+    failing, costs, slowest, paths, failed, topics, verdicts = answers
     assert failing[0]["failed"] > 0
     assert failing[0]["an_error"]
     assert [row["model"] for row in costs] == ["gemini-2.5-flash"]
     assert slowest[0]["latency_s"] >= slowest[-1]["latency_s"]
     assert sum(row["sessions"] for row in paths) == 4
     assert failed == []
+    assert [row["verdict"] for row in verdicts] == ["passed"]
     assert sum(row["sessions"] for row in topics) == 4
 
 

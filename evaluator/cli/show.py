@@ -14,15 +14,18 @@ class ShowOptions:
     """What is shown of a session."""
 
     why: bool = option(False, "List the session's spans, and why each counts or does not.")
+    run: str | None = option(
+        None, "The verdict of this run, by its name or id, in place of the latest.", metavar="RUN"
+    )
 
 
 def show(one: OneSession, shown: ShowOptions, at: StoredIn, printed: Printed) -> None:
-    """Show what an agent did in one session, the verdict of the latest grade, and scores from elsewhere."""
+    """Show what an agent did in one session, the verdict of the latest grade or of a run, and scores."""
     if shown.why:
         _show_why(one.session, at, printed)
         return
     with at.opened() as opened:
-        stored, grade, given = opened.graded_session(one.session)
+        stored, grade, given = opened.graded_session(one.session, run=shown.run)
     if not printed.as_table:
         from spangrade.evaluator.reports.json import external_score_json
 

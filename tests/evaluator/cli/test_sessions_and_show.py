@@ -217,6 +217,29 @@ def test_a_session_comes_with_its_grade_and_scores_from_elsewhere(graded: Path, 
     assert database.graded_session("conversation-1").external_scores == ()
 
 
+def test_a_session_is_shown_as_a_run_graded_it(graded: Path, spangrade: Spangrade, tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    db.write_bytes(graded.read_bytes())
+    database = public.open(db)
+    database.grade(SAMPLE, name="march", gates="token_usage<=1000000")
+    database.grade(SAMPLE, name="november", gates="token_usage<=1")
+    database.grade(SAMPLE, name="one", select="session_id = 'conversation-1'")
+
+    def shown(run: str, session_id: str = "conversation-2") -> tuple[int, list[str], list[str]]:
+        done = spangrade("show", session_id, "--run", run, "--db", db)
+        return done.code, [line for line in done.out if line.startswith("verdict")], done.err
+
+    for run, verdict in (("march", "passed"), ("november", "failed")):
+        code, (line,), err = shown(run)
+        assert (code, line.split(",")[0].split(), err) == (0, ["verdict", verdict], [])
+        assert f"run {run}" in line
+    assert database.graded_session("conversation-2", "november") == database.graded_session("conversation-2")
+    known = "`spangrade runs` lists them"
+    assert shown("april") == (2, [], [f'spangrade: no run "april" in {db}: {known}'])
+    error = "session conversation-2: run one did not grade it; expected a run that did"
+    assert shown("one") == (2, [], [f"spangrade: {error}"])
+
+
 def test_what_was_not_graded_has_no_verdict(spangrade: Spangrade, tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", db)
