@@ -22,6 +22,7 @@ from spangrade.evaluator.view.compare_page import compare_page, compare_sessions
 from spangrade.evaluator.view.database import Viewed
 from spangrade.evaluator.view.golden_form import ProvedQuestion, tried
 from spangrade.evaluator.view.grid_page import grid_page, grid_part
+from spangrade.evaluator.view.judge_page import judge_page
 from spangrade.evaluator.view.labelling import MAX_BYTES, Reviewer
 from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of, url_part
 from spangrade.evaluator.view.overview_page import causes_part, overview_page
@@ -114,6 +115,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/run/{run}/summary", pages.run_summary, methods=["GET"]),
             Route("/compare", pages.compare, methods=["GET"]),
             Route("/compare/sessions", pages.compare_sessions, methods=["GET"]),
+            Route("/judge", pages.judge, methods=["GET"]),
             Route("/trends", pages.trends, methods=["GET"]),
             Route("/tools", pages.tools, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
@@ -348,6 +350,11 @@ class _Pages:
         with self._database.reading() as store:
             values = compare_sessions_page(store, request.query_params)
         return self._page("compare_sessions.html", values)
+
+    def judge(self, request: Request) -> Response:
+        with self._database.reading() as store:
+            values = judge_page(store, request.query_params)
+        return self._page("judge.html", values)
 
     def trends(self, request: Request) -> Response:
         with self._database.reading() as store:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin, origin_filter
+from spangrade.evaluator.metrics.external import LABEL
 from spangrade.evaluator.review.scores.queue import Queued, queued
 from spangrade.evaluator.review.scores.queues import ABOUT, USUAL
+from spangrade.evaluator.statistics.comparison.sample import is_judged
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store
 
@@ -47,8 +49,9 @@ def next_to_review(
 
 
 def names_of_scores(store: Store) -> list[str]:
-    """Return what a label may be about: the metrics that were measured, and names of scores given before."""
-    return [row["metric"] for row in rows_of(store, "rubrics", limit=SHOWN)]
+    """Return what a label may be about: metrics that were measured, judged ones first, and scores' names."""
+    names = [row["metric"] for row in rows_of(store, "rubrics", limit=SHOWN)]
+    return sorted((name for name in names if name != LABEL), key=lambda name: not is_judged(name))
 
 
 def _queued(

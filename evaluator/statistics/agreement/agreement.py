@@ -109,14 +109,9 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
     The verdict of people is that of most of them. Raises TooFewLabelsError if fewer than `MIN_LABELS`
     sessions have both verdicts, and InputError if scipy is not installed.
     """
-    by_session = _by_session(labels)
-    of_people = {session_id: majority(given) for session_id, given in by_session.items()}
+    of_people = {session_id: majority(given) for session_id, given in _by_session(labels).items()}
     verdicts = {one.session_id: one for one in judged if one.passed is not None}
-    compared = {
-        session_id: (verdicts[session_id].passed is True, people)
-        for session_id, people in of_people.items()
-        if people is not None and session_id in verdicts
-    }
+    compared = compared_verdicts(judged, labels)
     confusion = Confusion.of(compared.values())
     others = [one.passed for one in verdicts.values() if one.session_id not in compared]
     agreed = rate(confusion.agreed, len(compared))
@@ -145,12 +140,29 @@ def agreement(metric: str, judged: Sequence[Judged], labels: Sequence[Label]) ->
         ties=tuple(sorted(one for one, people in of_people.items() if people is None)),
         unjudged=tuple(sorted(of_people.keys() - verdicts.keys())),
         without_verdict=sum(one.passed is None for one in judged),
-        pairs=_pairs(labels),
-        differing=tuple(
-            _differing(verdicts[session_id], people, by_session[session_id])
-            for session_id, (judge, people) in sorted(compared.items())
-            if judge != people
-        ),
+        pairs=pairs_of_people(labels),
+        differing=differing_verdicts(judged, labels),
+    )
+
+
+def compared_verdicts(judged: Iterable[Judged], labels: Iterable[Label]) -> dict[str, tuple[bool, bool]]:
+    """Return the verdicts of the metric and of most people on each session that has both."""
+    of_people = majorities(labels)
+    return {
+        one.session_id: (one.passed, of_people[one.session_id])
+        for one in judged
+        if one.passed is not None and one.session_id in of_people
+    }
+
+
+def differing_verdicts(judged: Sequence[Judged], labels: Sequence[Label]) -> tuple[Differing, ...]:
+    """Return the sessions that the metric and most people judge differently, by id."""
+    by_session = _by_session(labels)
+    verdicts = {one.session_id: one for one in judged}
+    return tuple(
+        _differing(verdicts[session_id], people, by_session[session_id])
+        for session_id, (judge, people) in sorted(compared_verdicts(judged, labels).items())
+        if judge != people
     )
 
 
@@ -197,7 +209,7 @@ def _same_rate_p(first: AgreementRate, second: AgreementRate | None) -> float | 
     return float(fisher_exact(table).pvalue)
 
 
-def _pairs(labels: Sequence[Label]) -> tuple[PairOfPeople, ...]:
+def pairs_of_people(labels: Sequence[Label]) -> tuple[PairOfPeople, ...]:
     """Return how each two people agree who labelled a session both, those with most in common first."""
     by_author: dict[str, dict[str, bool]] = defaultdict(dict)
     for label in labels:

@@ -1,0 +1,113 @@
+"""The page of judges: how the verdicts of a metric agree with people's labels, and how people agree."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.metrics.external import LABEL
+from spangrade.evaluator.statistics.agreement.agreement import (
+    MIN_LABELS,
+    PASSED,
+    Judged,
+    Label,
+    compared_verdicts,
+    differing_verdicts,
+    pairs_of_people,
+)
+from spangrade.evaluator.statistics.agreement.statistics import (
+    AgreementRate,
+    Confusion,
+    Kappa,
+    cohens_kappa,
+    rate,
+)
+from spangrade.evaluator.statistics.agreement.stored import stored_labels
+from spangrade.evaluator.statistics.comparison.sample import is_judged
+from spangrade.evaluator.view.queries import rows_of
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+MAX_METRICS = 50
+MAX_DISPUTES = 200
+
+_Row = Mapping[str, Any]
+
+
+class JudgeAgreement(NamedTuple):
+    """How verdicts agree with people's on the sessions that have both; None without such sessions."""
+
+    confusion: Confusion
+    agreed: AgreementRate | None
+    kappa: Kappa | None
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are as many labels as a report rests on."""
+        return sum(self.confusion) >= MIN_LABELS
+
+
+def judge_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of `judge.html`: the metrics that people labelled, and more of the `metric` of a URL.
+
+    Without one it is that with the most labels. Raises InputError if nobody labelled that metric.
+    """
+    known = rows_of(store, "judge_metrics", label=LABEL, passed=PASSED, limit=MAX_METRICS)
+    names = [row["metric"] for row in known]
+    metric = texts.get("metric", "").strip() or next(iter(names), "")
+    if not metric:
+        return {"metric": "", "metrics": [], "least": MIN_LABELS}
+    labels = stored_labels(store, metric)
+    if not labels:
+        raise InputError(f"metric: nobody labelled {metric[:80]!r}; expected one of {', '.join(names)}")
+    rows = _verdicts(store, metric)
+    latest = [_judged(row) for row in rows if row["latest"]]
+    differing = differing_verdicts(latest, labels)
+    return {
+        "metric": metric,
+        "metrics": known,
+        "least": MIN_LABELS,
+        "agreement": _agreement(latest, labels),
+        "labelled": len({one.session_id for one in labels}),
+        "by_month": _by(rows, labels, lambda row: (f"{row['judged_at']:%Y-%m}",)),
+        "by_version": _by(
+            rows,
+            labels,
+            lambda row: (row["judge"] if metric == PASSED or is_judged(metric) else "", row["version"]),
+        ),
+        "pairs": pairs_of_people(labels),
+        "disputes": differing[:MAX_DISPUTES],
+        "more_disputes": max(len(differing) - MAX_DISPUTES, 0),
+        "rubric": "" if metric == PASSED else metric,
+    }
+
+
+def _verdicts(store: Store, metric: str) -> list[dict[str, Any]]:
+    """Return the verdicts on labelled sessions, one of each judge and version."""
+    if metric == PASSED:
+        return rows_of(store, "judge_verdicts", metrics=[PASSED, LABEL])
+    return rows_of(store, "judge_scores", metrics=[metric], metric=metric)
+
+
+def _judged(row: _Row) -> Judged:
+    return Judged(row["session_id"], row["passed"], row["value"], row["reason"])
+
+
+def _agreement(judged: Sequence[Judged], labels: Sequence[Label]) -> JudgeAgreement:
+    confusion = Confusion.of(compared_verdicts(judged, labels).values())
+    return JudgeAgreement(confusion, rate(confusion.agreed, sum(confusion)), cohens_kappa(confusion))
+
+
+def _by(
+    rows: Sequence[_Row], labels: Sequence[Label], key: Callable[[_Row], tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], JudgeAgreement]]:
+    """Return the agreement of the verdicts of each key, in its order; of several in one the last counts."""
+    groups: dict[tuple[str, ...], dict[str, _Row]] = defaultdict(dict)
+    for row in sorted(rows, key=lambda row: row["judged_at"]):
+        groups[key(row)][row["session_id"]] = row
+    found = [
+        (name, _agreement([_judged(row) for row in group.values()], labels))
+        for name, group in sorted(groups.items())
+    ]
+    return [(name, one) for name, one in found if one.agreed is not None]

@@ -1,0 +1,133 @@
+"""The page of judges: what it shows is what `spangrade judge` prints; a disputed label is changed from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from command_line import Spangrade
+from hard_sessions import store_session
+from otlp_sessions import Call, Said, write_sessions
+from pages import dangers, find_all, parsed, text
+from serving import Served, serving
+
+import spangrade as package
+from spangrade.evaluator.view.judge_page import judge_page
+from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.store import Store
+
+WORKS = [Said("Where is it?", calls=[Call("look_up", {"id": 1})])]
+FAILS = [Said("Where is it?", calls=[Call("look_up", {"id": 1}, error="no such order")])]
+METRIC = "tool_success_rate"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """Thirty sessions of which ten fail; ann labels all, otherwise than the metric three of them, bob ten."""
+    opened = package.open(tmp_path / "s.duckdb")
+    sessions = [(f"s{number:02}", FAILS if number < 10 else WORKS) for number in range(30)]
+    opened.import_files(write_sessions(tmp_path / "s.jsonl", sessions))
+    opened.grade(gates=f"{METRIC}>=0.9")
+    for number in range(30):
+        passes = (number >= 10) != (number in (3, 20, 21))
+        opened.label(
+            f"s{number:02}", "pass" if passes else "fail", by="ann", metric=METRIC, note=f"note {number}"
+        )
+    for number in range(10):
+        opened.label(f"s{number:02}", "fail", by="bob", metric=METRIC)
+    return tmp_path / "s.duckdb"
+
+
+@pytest.fixture
+def served(db: Path) -> Iterator[Served]:
+    with serving(db, Reviewer("ann")) as one:
+        yield one
+
+
+def test_its_numbers_are_those_of_the_command(db: Path, spangrade: Spangrade) -> None:
+    found = json.loads("\n".join(spangrade("judge", METRIC, "--db", db, "--format", "json").out))
+    with Store.open(db, read_only=True) as store:
+        page = judge_page(store, {"metric": METRIC})
+    agreement = page["agreement"]
+    assert agreement.confusion._asdict() == found["confusion"]
+    assert agreement.agreed._asdict() == found["agreed"]
+    assert agreement.kappa._asdict() == pytest.approx(found["kappa"])
+    assert [pair.kappa and pair.kappa._asdict() for pair in page["pairs"]] == [
+        one["kappa"] for one in found["pairs"]
+    ]
+    assert [one.session_id for one in page["disputes"]] == [one["session_id"] for one in found["differing"]]
+    assert [one.session_id for one in page["disputes"]] == ["s20", "s21"]  # on s03 ann and bob differ
+    assert [(names[0], one.agreed.total) for names, one in page["by_version"]] == [("", 29)]
+    assert sum(one.agreed.total for _, one in page["by_month"]) == 29
+
+
+def test_verdicts_of_earlier_versions_are_compared_too(db: Path) -> None:
+    package.open(db).grade(gates=f"{METRIC}>=0")
+    with Store.open(db) as store:
+        newest = "(SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 1)"
+        store.query(f"UPDATE run_metrics SET version = 'second' WHERE run_id = {newest}")
+        page = judge_page(store, {"metric": METRIC})
+    versions = {names[1]: one.confusion for names, one in page["by_version"]}
+    first, second = versions.values()
+    assert (first.agreed, first.pass_fail) == (27, 2)
+    assert (second.agreed, second.pass_fail) == (18, 11)
+    assert page["agreement"].confusion == second == versions["second"]
+
+
+def test_a_disputed_label_is_changed_to_the_judges_and_undone(served: Served, db: Path) -> None:
+    page = served.get(f"/judge?metric={METRIC}").text
+    token = page.partition('name="token" value="')[2].partition('"')[0]
+    back = f"/judge?metric={METRIC}"
+    body = {"token": token, "back": back, "name": METRIC, "verdict": "pass"}
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    answer = served.get("/session/s20/labels", method="POST", body=urlencode(body), **form)
+    assert (answer.status, answer.headers["location"]) == (303, back)
+    disputes = find_all(parsed(served.get(back).text), class_="row")
+    assert [text(one) for one in disputes] == ["s21"]
+    served.get("/undo", method="POST", body=urlencode({"token": token, "back": back}), **form)
+    assert len(find_all(parsed(served.get(back).text), class_="row")) == 2
+
+
+def test_without_labels_it_says_how_to_begin(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb"):
+        pass
+    with serving(tmp_path / "s.duckdb") as one:
+        assert "--allow-labels" in one.get("/judge").text
+        assert one.get("/judge?metric=none").status == 400
+
+
+def test_a_metric_that_nobody_labelled_is_refused(db: Path) -> None:
+    with (
+        Store.open(db, read_only=True) as store,
+        pytest.raises(InputError, match=f"expected one of {METRIC}"),
+    ):
+        judge_page(store, {"metric": "cost"})
+
+
+def test_what_was_recorded_is_only_text(tmp_path: Path) -> None:
+    store_session(tmp_path / "s.duckdb")
+    opened = package.open(tmp_path / "s.duckdb")
+    opened.grade(gates="tool_success_rate>=1")
+    (session,) = [
+        row["session_id"] for row in opened.sql("SELECT session_id FROM derived.sessions LIMIT 1").rows()
+    ]
+    hostile = "<script>window.attacked=1</script>"
+    for verdict, by in (("pass", hostile), ("pass", "ann")):
+        opened.label(session, verdict, by=by, note=hostile)
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.query("UPDATE verdicts SET verdict = 'failed', reason = $reason", {"reason": hostile})
+        store.query(
+            "INSERT INTO scores BY NAME "
+            "SELECT * REPLACE ($name AS metric) FROM scores WHERE source = 'person'",
+            {"name": hostile},
+        )
+        store.query("UPDATE runs SET judge = $judge", {"judge": hostile})
+    with serving(tmp_path / "s.duckdb", Reviewer(hostile)) as one:
+        root = parsed(one.get("/judge?metric=passed").text)
+        assert dangers(root) == []
+        assert text(root).count(hostile) > 5
+        assert dangers(parsed(one.get(f"/judge?{urlencode({'metric': hostile})}").text)) == []
