@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -102,6 +102,11 @@ class AgentSettings(SettingsTable):
     prices: list[PriceOverride] | None = None
     dialects: list[DialectSettings] | None = None
 
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> type[Self]:  # noqa: ARG003 (of a larger model)
+        """Return the model that checks these settings."""
+        return cls
+
 
 S = TypeVar("S", bound=AgentSettings)
 
@@ -175,6 +180,7 @@ def _of_variable(name: str, variable: str, text: str) -> Any:
 
 
 def _validate(model: type[S], values: dict[str, Any], where: str, *, strict: bool) -> S:
+    model = model.of_values(values)
     try:
         return model.model_validate(values, strict=strict)
     except ValidationError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
-from spangrade.converters.datasets.call_rules import Rule
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec
 from spangrade.evaluator.judge.options import JudgeOptions
@@ -24,7 +24,7 @@ def _gate(text: str) -> str:
     return text
 
 
-def _distinct(rules: list[Rule]) -> list[Rule]:
+def _distinct(rules: list[Any]) -> list[Any]:
     names = [rule.name for rule in rules]
     if doubled := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two rules are named {doubled}")
@@ -139,11 +139,24 @@ class ProjectSettings(AgentSettings):
     gates: list[Annotated[str, AfterValidator(_gate)]] = Field(default=[])
     metrics: list[str] = Field(default=[])
     metrics_files: list[str] = Field(default=[])
-    rules: Annotated[list[Rule], AfterValidator(_distinct)] = Field(default=[])
+    rules: list[Any] = Field(default=[])  # of `Rule`s
     judge: JudgeSettings = JudgeSettings()
     run: RunSettings = RunSettings()
     sampling: SamplingSettings = SamplingSettings()
     options: dict[str, dict[str, bool | int | float | str | list[str]]] = Field(default={})
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> type[ProjectSettings]:
+        """Return the model of settings: rules take 12 ms to import, and few projects have them."""
+        return _with_rules() if values.get("rules") else cls
+
+
+@cache
+def _with_rules() -> type[ProjectSettings]:
+    from spangrade.converters.datasets.call_rules import Rule
+
+    rules: Any = Annotated[list[Rule], AfterValidator(_distinct)], Field(default=[])
+    return create_model("ProjectSettings", __base__=ProjectSettings, rules=rules)
 
 
 NO_SETTINGS = ProjectSettings()
