@@ -97,8 +97,6 @@ def workers_of_slices(sessions: int, workers: int | None) -> int:
 
 def _why_not(judge: JudgeRun | NoJudge) -> str | None:
     """Return why a judge answers nothing, None if it may."""
-    if isinstance(judge, NoJudge):
-        return judge.reason
     return None if judge.unavailable is None else str(judge.unavailable)
 
 

@@ -13,6 +13,11 @@ class NoJudge:
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
+    @property
+    def unavailable(self) -> JudgeUnavailable:
+        """Why no question can be answered, as of a `JudgeRun`."""
+        return JudgeUnavailable(self.reason)
+
     async def ask(self, question: Question) -> Judgement:  # noqa: ARG002 (the protocol's)
         """Raise JudgeUnavailable with the reason."""
         raise JudgeUnavailable(self.reason)

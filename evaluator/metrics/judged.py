@@ -12,7 +12,7 @@ from functools import cache
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -28,8 +28,9 @@ from spangrade.evaluator.judge import (
     rate_by,
 )
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
+from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.metrics.assertions import failed_assertions
-from spangrade.evaluator.metrics.causes import Cause, reply_evidence
+from spangrade.evaluator.metrics.causes import reply_evidence
 from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response, not_recorded
 from spangrade.evaluator.metrics.definitions import (
     Definition,
@@ -174,13 +175,20 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
     expected = _expected(question.reference("reference_response"))
     known = _known_match(final_response(session), expected)
     if known is not None:
-        return _about(known, reply_evidence(session))
+        return _about(known, session)
     # A coroutine: only a reply that differs needs the judge's event loop.
     return _rated(session, _expecting(question, expected.text), expected)  # type: ignore[return-value]
 
 
-def _expected(reply: str | ExpectedReply) -> ExpectedReply:
-    return reply if isinstance(reply, ExpectedReply) else ExpectedReply.model_construct(text=reply)
+class _Expected(NamedTuple):
+    """A reply that is expected, as in `ExpectedReply`."""
+
+    text: str
+    match: str | None = None
+
+
+def _expected(reply: str | ExpectedReply) -> _Expected:
+    return _Expected(reply.text, reply.match) if isinstance(reply, ExpectedReply) else _Expected(reply)
 
 
 def _expecting(question: GoldenQuestion, text: str) -> GoldenQuestion:
@@ -188,7 +196,7 @@ def _expecting(question: GoldenQuestion, text: str) -> GoldenQuestion:
     return question.model_copy(update={"reference_data": ReferenceData(reference_response=text)})
 
 
-def _known_match(reply: str | None, expected: ExpectedReply) -> Outcome | None:
+def _known_match(reply: str | None, expected: _Expected) -> Outcome | None:
     """Return the outcome of a reply that needs no judge; None if a judge has to rate it."""
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")
@@ -205,12 +213,12 @@ def _known_match(reply: str | None, expected: ExpectedReply) -> Outcome | None:
         what = "is not" if expected.match == "exact" else "does not have"
         return Score(0.0, None, f"the last reply {what} {dumps(expected.text)}")
     judge = default_judge()
-    if isinstance(judge, JudgeRun) and (why := judge.unavailable):
+    if isinstance(judge, JudgeRun | NoJudge) and (why := judge.unavailable):
         return _not_compared(f"the last reply differs, and {why}{_or_match(expected)}")
     return None
 
 
-def _or_match(expected: ExpectedReply) -> str:
+def _or_match(expected: _Expected) -> str:
     """Return the way on without a judge, where the question does not ask for one."""
     if expected.match is not None:
         return ""
@@ -244,7 +252,7 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
             outcome = (
                 _rated(*_until(session, question, number, reply), reply)
                 if known is None
-                else _about(known, reply_evidence(session, turn.turn))
+                else _about(known, session, turn.turn)
             )
             started.append((number, outcome))
     if not started:
@@ -256,7 +264,7 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 def _until(
-    session: Session, question: GoldenQuestion, number: int, expected: ExpectedReply
+    session: Session, question: GoldenQuestion, number: int, expected: _Expected
 ) -> tuple[Session, GoldenQuestion]:
     """Return a session as it was after a turn, and a question that expects a reply there."""
     made = replace(
@@ -291,7 +299,7 @@ def _lowest(outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
     return lowest._replace(reason=f"turn {number}: {lowest.reason.replace(_LAST_REPLY, 'the reply')}")
 
 
-async def _rated(session: Session, question: GoldenQuestion, expected: ExpectedReply) -> Outcome:
+async def _rated(session: Session, question: GoldenQuestion, expected: _Expected) -> Outcome:
     judge = _judge()
     try:
         outcome: Outcome = await judge(session, question)
@@ -305,13 +313,14 @@ async def _rated(session: Session, question: GoldenQuestion, expected: ExpectedR
     if not isinstance(outcome, Score):
         return outcome
     low, high = judge.bounds
-    return _about(outcome._replace(value=(outcome.value - low) / (high - low)), reply_evidence(session))
+    return _about(outcome._replace(value=(outcome.value - low) / (high - low)), session)
 
 
-def _about(outcome: Outcome, evidence: tuple[Cause, ...]) -> Outcome:
-    """Return an outcome that, where it is a score below 1, names its turn or agent."""
-    is_low = isinstance(outcome, Score) and outcome.value < 1
-    return outcome._replace(evidence=evidence) if is_low else outcome  # type: ignore[call-arg]
+def _about(outcome: Outcome, session: Session, turn: int | None = None) -> Outcome:
+    """Return an outcome that, where it is a score below 1, names the place of the reply."""
+    if isinstance(outcome, Score) and outcome.value < 1:
+        return outcome._replace(evidence=reply_evidence(session, turn))
+    return outcome
 
 
 def _not_compared(why: str) -> Inconclusive:
