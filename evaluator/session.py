@@ -430,9 +430,12 @@ class Session:
     @property
     def calls_unknown(self) -> str | None:
         """Why it is not known what the agent called in some of the turns; None if it is."""
-        unknown = [turn for turn in self.turns if turn.calls_unknown]
-        if not unknown:
+        for turn in self.turns:  # a loop: five metrics ask, and it is nearly always None
+            if turn.calls_unknown:
+                break
+        else:
             return None
+        unknown = [turn for turn in self.turns if turn.calls_unknown]
         numbers = ", ".join(str(turn.turn) for turn in unknown)
         return f"what turn {numbers} called is not recorded; {unknown[0].calls_unknown}"
 

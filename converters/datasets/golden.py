@@ -429,6 +429,8 @@ def _asks_once(schema: dict[str, Any]) -> None:
 _ASKED = frozenset({"id", "user_inputs", "scenario", "agents_evaluated"})
 # The keys that a question may have without a value of their own in `reference_data`.
 _OF_QUESTIONS = (*_ASKED, "goal", "reference_tool_interactions")
+# The references with a value that says nothing.
+_MAY_BE_NOTHING = frozenset({"no_further_calls", "reference_state_exact", "reference_responses"})
 
 
 class GoldenQuestion(_Model):
@@ -545,10 +547,11 @@ class GoldenQuestion(_Model):
     def given(self) -> frozenset[str]:
         """The keys of which `reference` returns a value."""
         data = self.reference_data
-        keys = {key for key, value in data.__dict__.items() if value is not None}
-        keys.update(*(filter(None, (data.model_extra, data.custom, self.model_extra))))
-        keys.update(_OF_QUESTIONS)
-        return frozenset(key for key in keys if self.reference(key) is not None)
+        keys = [key for key, value in data.__dict__.items() if value is not None]
+        others = {*_MAY_BE_NOTHING.intersection(keys), *_OF_QUESTIONS}
+        others.update(*filter(None, (data.model_extra, data.custom, self.model_extra)))
+        given = {key for key in others if self.reference(key) is not None}
+        return frozenset(given.union(keys) - (others - given))
 
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data` or of the question's own keys.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -71,17 +71,18 @@ def _session_decoder() -> Callable[[Row, dict[str, Any]], Session]:
     """Return the function from a session's cells, and its records by field, to the session."""
     paths = [column.path for column in SESSIONS.columns]
     values_of = _decoder(SESSIONS, list)
-    plain = [(path, i) for i, path in enumerate(paths) if "." not in path and path not in RECORDS]
+    own = [path for path in paths if "." not in path and path not in RECORDS]
+    values_in_order = itemgetter(*(paths.index(name) for name in own))
     parts = [
-        (name, part, [paths.index(f"{name}.{field.name}") for field in fields(part)])
+        (name, part, itemgetter(*(paths.index(f"{name}.{field.name}") for field in fields(part))))
         for name, part in PARTS.items()
     ]
 
     def decode(row: Row, records: dict[str, Any]) -> Session:
         values = values_of(row)
-        arguments: dict[str, Any] = {path: values[i] for path, i in plain}
-        for name, part, indexes in parts:
-            arguments[name] = part(*(values[i] for i in indexes))
+        arguments = dict(zip(own, values_in_order(values), strict=True))
+        for name, part, values_of_part in parts:
+            arguments[name] = part(*values_of_part(values))
         return Session(**arguments | records)
 
     return decode

@@ -154,8 +154,8 @@ class MetricPlan:
 
     def why_incomplete(self, session: Session) -> str | None:
         """Return why what is known of a session may be incomplete or still change, None if it is not."""
-        since_ns, last_ns = self.running_after_ns, session.end_ns
-        if since_ns is not None and last_ns is not None and last_ns > since_ns:
+        since_ns = self.running_after_ns
+        if since_ns is not None and (last_ns := session.end_ns) is not None and last_ns > since_ns:
             return f"it may still run: its last span ended at {utc_text(last_ns)} (--idle)"
         return why_incomplete(session)
 

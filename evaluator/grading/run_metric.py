@@ -59,7 +59,7 @@ def start(
             result = metric.function(session, question)
         if incomplete:
             result = _of_incomplete(metric, result, incomplete, session)
-        elif not isinstance(result, _OUTCOMES) and inspect.iscoroutine(result):
+        elif type(result) not in _OUTCOMES and inspect.iscoroutine(result):
             return asyncio.run_coroutine_threadsafe(_without_exit(result), own_loop())
         return _judged(metric, result)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code runs here)
@@ -78,14 +78,15 @@ def resolve(metric: Metric, started: Started) -> Outcome:
 
 def _judged(metric: Metric, result: Any) -> Outcome:
     """Return a metric's result as an outcome, with its threshold applied."""
-    outcome = _checked(result)
+    outcome = result if type(result) in _OUTCOMES else _checked(result)
     if isinstance(outcome, Score):
-        if not _is_number(outcome.value):
-            return Failure(f"returned the value {outcome.value!r:.80}; expected a finite number")
+        value = outcome.value
+        if not ((type(value) is float and isfinite(value)) or _is_number(value)):
+            return Failure(f"returned the value {value!r:.80}; expected a finite number")
         if metric.threshold is None:
             return outcome
-        passed = metric.meets(outcome.value, metric.threshold)
-        return Score(outcome.value, passed, outcome.reason, outcome.evidence, outcome.details)
+        passed = metric.meets(value, metric.threshold)
+        return Score(value, passed, outcome.reason, outcome.evidence, outcome.details)
     if isinstance(outcome, Inconclusive):
         if metric.threshold is None or outcome.best is None or metric.meets(outcome.best, metric.threshold):
             return outcome

@@ -18,9 +18,10 @@ def tool_utilization(session: Session) -> Outcome:
     """
     if session.calls_unknown:
         return Inconclusive(session.calls_unknown)
-    counts = Counter(call.tool_name for call in session.tool_interactions if not call.handoff)
-    total = counts.total()
-    details = {"unique_tools": len(counts), "tool_counts": dict(counts)}
+    names = [call.tool_name for call in session.tool_interactions if not call.handoff]
+    counts = {name: names.count(name) for name in names} if len(names) < 20 else dict(Counter(names))
+    total = len(names)
+    details = {"unique_tools": len(counts), "tool_counts": counts}
     return Score(float(total), None, f"{total} calls of {len(counts)} tools", (), details)
 
 

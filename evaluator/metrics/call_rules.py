@@ -142,11 +142,12 @@ def _counted(
 
 def _further_calls(session: Session, question: GoldenQuestion, tools: Collection[str] | None) -> Outcome:
     compared = pairings_of(session, question)
+    if compared.pairing(compared.best_met).equal:
+        return outcome_of(session, (), only_requested(_of(session.requested_calls, tools)))
     actual = _counted(compared.calls, tools, _ignores_failed(question))
     of_these = {call.position for call in actual}
     met = met_calls(session, question) & of_these
-    all_met = compared.pairing(compared.best_met).equal
-    perhaps_met = met if all_met else met_calls(session, question, at_best=True) & of_these
+    perhaps_met = met_calls(session, question, at_best=True) & of_these
     certain: Sequence[ToolInteraction] = [call for call in actual if call.position not in perhaps_met]
     if certain and certain != actual:
         certain = _not_in_place(compared, certain)
@@ -327,10 +328,12 @@ def outcome_of(
     due: tuple[Cause, ...] | None = None,
 ) -> Score | Inconclusive:
     """Return the number of calls, a lower bound if there may be more."""
-    names = listed([call_text(call) for call in calls])
     unknown = session.calls_unknown or unknown
+    if not calls:
+        return Inconclusive(unknown, 0.0) if unknown else Score(0.0, None, "none")
+    names = listed([call_text(call) for call in calls])
     if unknown:
-        return Inconclusive(f"{unknown}; {names}" if calls else unknown, float(len(calls)))
+        return Inconclusive(f"{unknown}; {names}", float(len(calls)))
     every, counted = session.tool_interactions, set(map(id, calls))
     places = [place for place, call in enumerate(every) if id(call) in counted]
     causes = due or spans_of_repairs(
@@ -338,4 +341,4 @@ def outcome_of(
         [call.span_id for call in every],
         lambda one: every[one.actual or 0].tool_name,
     )
-    return Score(float(len(calls)), None, f"{what}: {names}" if calls else "none", causes)
+    return Score(float(len(calls)), None, f"{what}: {names}", causes)

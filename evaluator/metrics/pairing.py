@@ -81,21 +81,15 @@ def pair_calls(
 
     `values` are those of the user's texts, by the names that expected arguments have for them.
     """
-    return pairing_of(expected, actual, _matches(Context("subset", values, actual))).chosen
-
-
-def _matches(context: Context, *, at_best: bool = False) -> _Match:
-    """Return a function of an expected call and a call: do they match; `at_best` is the answer if unknown."""
-
-    def matches(wanted: ReferenceToolInteraction, call: ToolInteraction) -> bool:
-        match = is_match(wanted, call, context)
-        return at_best if match is None else match
-
-    return matches
+    context = Context("subset", values, actual)
+    return pairing_of(expected, actual, lambda wanted, call: is_match(wanted, call, context) is True).chosen
 
 
 class CallPairings:
-    """The calls of a session beside the lists of calls that a question accepts, each list paired once."""
+    """The calls of a session beside the lists of calls that a question accepts.
+
+    Each list is paired once, and each call compared once with an expected one.
+    """
 
     def __init__(self, session: Session, question: GoldenQuestion) -> None:
         self.of = session, question
@@ -103,10 +97,22 @@ class CallPairings:
         self.values = user_values(session, question)
         self.lists = _compared_lists(question, self.calls)
         self._pairings: dict[tuple[int, ArgumentMatcher, bool], Pairing] = {}
+        self._matches: dict[tuple[int, int, ArgumentMatcher], bool | None] = {}
 
     def context(self, matcher: ArgumentMatcher) -> Context:
         """Return how arguments are compared by a matcher."""
         return Context(matcher, self.values, self.calls)
+
+    def match(
+        self, expected: ReferenceToolInteraction, call: ToolInteraction, matcher: ArgumentMatcher = "subset"
+    ) -> bool | None:
+        """Return whether a call of the session meets one of the question's, as `is_match` does."""
+        if expected.tool_name != call.tool_name:
+            return False
+        key = id(expected), id(call), matcher
+        if key not in self._matches:
+            self._matches[key] = is_match(expected, call, self.context(matcher))
+        return self._matches[key]
 
     def pairing(
         self,
@@ -126,7 +132,12 @@ class CallPairings:
             if certain is not None and certain.equal:
                 found = certain
             else:
-                found = pairing_of(expected, self.calls, _matches(self.context(matcher), at_best=at_best))
+
+                def match(wanted: ReferenceToolInteraction, call: ToolInteraction) -> bool:
+                    known = self.match(wanted, call, matcher)
+                    return at_best if known is None else known
+
+                found = pairing_of(expected, self.calls, match)
             self._pairings[key] = found
         return found
 
@@ -206,14 +217,16 @@ def _are_copies(expected: Sequence[ReferenceToolInteraction], actual: Sequence[T
 
     They match by every matcher. Most sessions are found to match so, which is sooner than call by call.
     """
-    return all(
-        wanted.tool_name == call.tool_name
-        and call.ok is True
-        and call.arguments_known
-        and wanted.output is None
-        and wanted.status is None
-        for wanted, call in zip(expected, actual, strict=True)
-    ) and is_copy([wanted.input_arguments for wanted in expected], [call.input_arguments for call in actual])
+    for wanted, call in zip(expected, actual, strict=True):
+        if (
+            wanted.tool_name != call.tool_name
+            or call.ok is not True
+            or not call.arguments_known
+            or wanted.output is not None
+            or wanted.status is not None
+        ):
+            return False
+    return is_copy([wanted.input_arguments for wanted in expected], [call.input_arguments for call in actual])
 
 
 def is_match(expected: ReferenceToolInteraction, call: ToolInteraction, context: Context) -> bool | None:

@@ -29,7 +29,7 @@ from spangrade.evaluator.metrics.matching import (
     recall,
 )
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
-from spangrade.evaluator.metrics.pairing import is_match, met_calls, pairings_of
+from spangrade.evaluator.metrics.pairing import met_calls, pairings_of
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
 from spangrade.tracer.lookalike_letters import is_blank
@@ -498,11 +498,10 @@ def _by_arguments(
     ]
     calls = {step.position: call for step, call in calls_of_steps(session)}
     made = [calls.get(step.position) for step in steps]
-    context = compared.context("subset")
 
     def fits(e: int, a: int) -> bool:
         want, call = numbered[e], made[a]
-        return want is None or call is None or is_match(want, call, context) is not False
+        return want is None or call is None or compared.match(want, call) is not False
 
     return fits
 
