@@ -577,22 +577,22 @@ class Database:
         )
 
     def send_scores(self, run: Run | str, url: str, *, dry_run: bool = False) -> SentScores:
-        """Send the scores of a stored run to an OTLP receiver, as events on the spans that they are about.
+        """Send the scores of a stored run to an OTLP receiver, Phoenix or MLflow, each on its span.
 
-        `run` is one, or named as in `compare`. What the receiver has accepted is noted in the database, so
-        that it is not sent again, and what it has not is sent the next time. With `dry_run` nothing is sent:
-        the result has the events. Raises InputError for a URL that cannot be used, and for a lake.
+        `run` is one, or named as in `compare`; `url` is `http://…`, `phoenix+http://…` or `mlflow+http://…`.
+        What was accepted is noted in the database, so that it is not sent again, and what was not is sent the
+        next time. With `dry_run` nothing is sent: the result has the events. Raises InputError for a URL that
+        cannot be used.
         """
         from spangrade.evaluator.grading.run_list import find_run_id
         from spangrade.evaluator.watch.send_scores import send_scores
 
-        stored = DatabaseFile(self._file, self._callbacks)
         if isinstance(run, str):
-            with stored.reading(derived=False) as store:
+            with self.stored.reading(derived=False) as store:
                 run_id = find_run_id(store, run)
         else:
             run_id = run.run_id
-        return send_scores(stored, run_id, url, dry_run=dry_run)
+        return send_scores(self.stored, run_id, url, dry_run=dry_run)
 
     def flips(self, run: Run) -> FlippedSince | None:
         """Return which questions of a run flipped since the earlier run of the same dataset and questions.

@@ -66,9 +66,8 @@ def grade(
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive.
     """
-    if scores_to.otlp is not None and (graded.dry_run or at.lake is not None):
-        what = "--dry-run, which stores nothing" if graded.dry_run else "--lake: it needs a database file"
-        raise InputError(f"--otlp: expected it without {what}")
+    if scores_to.send is not None and graded.dry_run:
+        raise InputError("--send: expected it without --dry-run, which stores nothing")
     if graded.dry_run:
         if select.of_run is None or replace(select, of_run=None) != Selection() or graded.spans:
             raise typer.BadParameter("it grades a run again: expected --of-run RUN, and no other sessions")
@@ -90,6 +89,6 @@ def grade(
     else:
         from spangrade.evaluator.reports.json import run_json
 
-        more = {} if sent is None else {"otlp": sent.to_json()}
+        more = {} if sent is None else {"sent": sent.to_json()}
         printed.write({**run_json(run), **more}, "grades")
     raise typer.Exit(run.exit_code)

@@ -96,9 +96,9 @@ def sent_scores(opened: Database, run: Run, to: ScoresTo) -> SentScores | None:
 
     The run is stored whatever the receiver answers: one that does not accept them is a warning.
     """
-    if to.otlp is None:
+    if to.send is None:
         return None
-    sent = opened.send_scores(run, to.otlp, dry_run=to.otlp_dry_run)
+    sent = opened.send_scores(run, to.send, dry_run=to.send_dry_run)
     if sent.error:
         warn(str(sent))
     return sent

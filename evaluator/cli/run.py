@@ -167,7 +167,7 @@ def run(
             broken, fixed = list(flips.broken), list(flips.fixed)
             more = {"flips": {"run_id": flips.earlier.run_id, "broken": broken, "fixed": fixed}}
         if sent is not None:
-            more["otlp"] = sent.to_json()
+            more["sent"] = sent.to_json()
         printed.write({**run_json(graded), **more}, "grades")
     else:
         show_run(opened, graded, compared, flips, code=code, every=bool(every), again=asked.again)

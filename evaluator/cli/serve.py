@@ -100,7 +100,7 @@ class Copied:
 _RECEIVED = Only(
     "host", "http_port", "grpc_port", "allow_anonymous", "tls_cert", "tls_key", "retention", "redact"
 )
-_WATCHED = Only("idle_s", "every_s", "send_history", "webhook", "otlp")
+_WATCHED = Only("idle_s", "every_s", "send_history", "webhook", "otlp", "send")
 
 
 def serve(

@@ -20,6 +20,7 @@ from spangrade.tracer.terminal import counted
 
 WEBHOOK = "webhook"
 OTLP = "otlp"
+SCORES = "scores"
 
 # Seconds until the next attempt, by how many have failed; after 28 hours in all a message is given up.
 RETRY_AFTER_S = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200)

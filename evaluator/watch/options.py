@@ -7,39 +7,44 @@ from dataclasses import dataclass
 from spangrade.tracer.fields import FieldError, option
 from spangrade.tracer.quantities import seconds_of
 
+_KINDS = ("", "phoenix", "mlflow")  # of destinations: what stands before the `+` of a URL's scheme
+_SEND = (
+    "Send the scores, each once: as evaluation events to an OTLP receiver, or to the API of Phoenix "
+    "(phoenix+http://…) or MLflow (mlflow+http://…)."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoresTo:
-    """Where the scores of a run are sent, as OpenTelemetry evaluation events."""
+    """Where the scores of a run are sent: an OTLP receiver, Phoenix or MLflow."""
 
-    otlp: str | None = option(
-        None, "Send the scores as evaluation events over OTLP, each once.", metavar="URL", rare=True
+    send: str | None = option(None, _SEND, also="--otlp", metavar="URL", rare=True)
+    send_dry_run: bool = option(
+        False, "With --send: print what would be sent.", also="--otlp-dry-run", rare=True
     )
-    otlp_dry_run: bool = option(False, "With --otlp: print what would be sent.", rare=True)
 
     def __post_init__(self) -> None:
-        if self.otlp is not None:
-            endpoint_of(self.otlp)
-        elif self.otlp_dry_run:
-            raise FieldError("otlp_dry_run", "expected --otlp, too")
+        if self.send is not None:
+            destination_url(self.send)
+        elif self.send_dry_run:
+            raise FieldError("send_dry_run", "expected --send, too")
 
 
-def endpoint_of(url: str) -> str:
-    """Return the base of an OTLP receiver's URL, without `/v1/logs`. Raises FieldError for another URL."""
+def destination_url(url: str, field: str = "send") -> str:
+    """Return the URL of a destination in one form. Raises FieldError, of `field`, for another URL."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url)
-        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+        kind, _, scheme = parts.scheme.rpartition("+")
+        fits = kind in _KINDS and scheme in ("http", "https") and parts.hostname and (parts.port or True)
     except ValueError:
         fits = False
     if not fits or "@" in parts.netloc or parts.query or parts.fragment:
-        raise FieldError(
-            "otlp",
-            "expected http://HOST:PORT or https://…; keys are given in $OTEL_EXPORTER_OTLP_HEADERS",
-        )
-    path = parts.path.rstrip("/").removesuffix("/v1/logs")
-    return f"{parts.scheme}://{parts.netloc}{path}"
+        forms = ", ".join(f"{kind}+" * bool(kind) + "http://HOST:PORT" for kind in _KINDS)
+        raise FieldError(field, f"expected {forms} or the same with https; keys are given in the environment")
+    path = parts.path.rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{path if kind else path.removesuffix('/v1/logs')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,9 @@ class WatchOptions:
     A session is graded when nothing has arrived for it for `idle_s`; every `every_s` the database is looked
     at; both are seconds, or a text such as `5m`. With `once` it is looked at once. Sessions that fail are
     sent to the URL `webhook`, signed with the key in SPANGRADE_WEBHOOK_SECRET; with `otlp` outcomes are
-    sent as events and metrics to the endpoint that OTEL_EXPORTER_OTLP_ENDPOINT names. Of sessions that ended
-    before the first start by the same gates nothing is sent, unless `send_history`.
+    sent as events and metrics to the endpoint that OTEL_EXPORTER_OTLP_ENDPOINT names, with `send` scores as
+    `grade` sends them. Of sessions that ended before the first start by the same gates nothing is sent,
+    unless `send_history`.
     """
 
     idle_s: float | str = option(
@@ -70,8 +76,11 @@ class WatchOptions:
         variable="SPANGRADE_WEBHOOK",
     )
     otlp: bool = option(False, "Send events and metrics over OTLP, as OTEL_EXPORTER_OTLP_* say.")
+    send: str | None = option(None, _SEND, metavar="URL", rare=True)
 
     def __post_init__(self) -> None:
+        if self.send is not None:
+            destination_url(self.send, "options.send")
         for name in ("idle_s", "every_s"):
             try:
                 seconds_of(getattr(self, name))

@@ -19,7 +19,7 @@ from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.results.views import place_verdicts
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, add
+from spangrade.evaluator.watch.deliveries import OTLP, SCORES, WEBHOOK, add
 from spangrade.evaluator.watch.events import evaluator_of, events_of
 from spangrade.evaluator.watch.progress import Waiting, contents
 from spangrade.evaluator.watch.tables import sql
@@ -53,6 +53,7 @@ class Channels(NamedTuple):
 
     webhook: bool = False
     otlp: bool = False
+    scores: bool = False
 
 
 def record(
@@ -192,5 +193,7 @@ def _messages(
         if channels.webhook and grade.verdict is Verdict.FAILED:
             body = failed_session(session, grade, metrics, run_id, now_ns)
             yield name, WEBHOOK, session.session_id, body
-        if channels.otlp and (events := events_of(session, grade, evaluators, run_id)):
-            yield name, OTLP, session.session_id, {"time_ns": now_ns, "events": events}
+        kinds = [OTLP] * channels.otlp + [SCORES] * channels.scores
+        if kinds and (events := events_of(session, grade, evaluators, run_id)):
+            for kind in kinds:
+                yield name, kind, session.session_id, {"time_ns": now_ns, "events": events}

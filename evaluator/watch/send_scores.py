@@ -1,17 +1,19 @@
-"""The scores of a stored run as events for an OTLP receiver, each sent once: `grade --otlp` and `run --otlp`.
+"""Scores for a destination, each sent once: the option `--send` of `grade`, `run` and `watch`.
 
-What is sent is written before, and marked once the receiver has accepted it. After an interruption the same
-event, with its time and run, is sent again, so that a receiver which has it already can tell.
+What is sent is written before, and marked once the destination has accepted it. After an interruption the
+same score, with its time and run, is sent again, so that a destination which has it already can tell.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import nanoarrow as na
+import orjson
 
 from spangrade.evaluator.derive.session_rows import load_sessions
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
@@ -20,10 +22,11 @@ from spangrade.evaluator.grading.stored_run import StoredRun, grades_of_run, met
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.evaluator.metrics.stored_values import stored_thresholds
-from spangrade.evaluator.watch.events import evaluator_of, events_of
-from spangrade.evaluator.watch.options import endpoint_of
+from spangrade.evaluator.watch.deliveries import Attempt, Delivery
+from spangrade.evaluator.watch.destinations import Destination, Scored, destination_at
+from spangrade.evaluator.watch.events import SpanPlace, evaluator_of, events_of
+from spangrade.evaluator.watch.options import destination_url
 from spangrade.evaluator.watch.tables import check_sent_scores, create_sent_scores, sql
-from spangrade.evaluator.watch.telemetry import REFUSED, Events
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.store import Store
@@ -32,14 +35,12 @@ from spangrade.tracer.store.stored import Stored
 from spangrade.tracer.terminal import counted
 
 _SESSIONS = 200  # of a request
-_TYPES = {
-    **dict.fromkeys(("session_id", "question_id", "metric", "content", "run_id"), na.string()),
-    "time_ns": na.int64(),
-}
+_TEXTS = ("session_id", "question_id", "metric", "content", "run_id", "trace_id", "span_id")
+_TYPES = {**dict.fromkeys(_TEXTS, na.string()), "time_ns": na.int64()}
 
 
 class SentScores(NamedTuple):
-    """What became of the scores of a run: events that were sent now, before, and not.
+    """What became of the scores of a run: how many were sent now, before, and not.
 
     `events` are those that a dry run would send, as JSON values; `error` is empty if all were accepted.
     """
@@ -53,35 +54,94 @@ class SentScores(NamedTuple):
 
     def __str__(self) -> str:
         """Return the counts as a line."""
-        if self.error:
-            number = counted(self.unsent, "event")
-            again = "grade the same sessions with --otlp to send the rest"
-            return f"otlp: {self.endpoint}: {self.error}: {number} not sent; {again}"
         before = f"; {self.sent_before} sent before" if self.sent_before else ""
+        if self.error:
+            again = "grade the same sessions with --send to send the rest"
+            number = counted(self.unsent, "score")
+            return f"{self.endpoint} {self.error}: {number} not sent, {self.sent} sent{before}; {again}"
         if self.unsent:
-            return f"otlp: {counted(self.unsent, 'event')} would be sent to {self.endpoint}{before}"
-        return f"otlp: {counted(self.sent, 'event')} sent to {self.endpoint}{before}"
+            return f"{counted(self.unsent, 'score')} would be sent to {self.endpoint}{before}"
+        return f"{counted(self.sent, 'score')} sent to {self.endpoint}{before}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts, and the events of a dry run, as JSON values."""
         return {**self._asdict(), "events": list(self.events)}
 
 
-class _Event(NamedTuple):
-    """An event, its place in the table of what was sent, and its time."""
+class _Row(NamedTuple):
+    """A score that is to be sent: its row in the table of what was sent, its event, and what it replaces."""
 
     session_id: str
     question_id: str
     metric: str
     content: str
     run_id: str
+    trace_id: str
+    span_id: str | None
     time_ns: int
-    event: dict[str, Any]
+    scored: Scored
+    is_written: bool
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What an event takes the place of another of."""
-        return self[:3]
+    def values(self) -> tuple[Any, ...]:
+        """What the table has, in the order of `_TYPES`."""
+        return self[:8]
+
+
+class Sender:
+    """Sends scores to a destination, each once, and notes in a database what was sent."""
+
+    def __init__(
+        self, stored: Stored, destination: Destination, clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._stored = stored
+        self._destination = destination
+        self._clock = clock
+
+    def send(self, events: Sequence[Mapping[str, Any]], times: Sequence[int]) -> list[str | None]:
+        """Send events of scores; return why each was not accepted: "" if it was, None if it was before."""
+        with self._stored.reading(wait_s=RUN_WAIT_S, derived=False) as store:
+            rows = unsent(store, self._destination.url, events, times)
+        waiting = [row for row in rows if row is not None]
+        errors = iter(self._send(waiting) if waiting else [])
+        return [None if row is None else next(errors) for row in rows]
+
+    def send_events(self, deliveries: Sequence[Delivery]) -> list[Attempt]:
+        """Send the scores of deliveries."""
+        bodies = [orjson.loads(delivery.body) for delivery in deliveries]
+        events = [event for body in bodies for event in body["events"]]
+        times = [body["time_ns"] for body in bodies for _ in body["events"]]
+        errors = iter(self.send(events, times))
+        found = [[error for _, error in zip(body["events"], errors, strict=False)] for body in bodies]
+        return [
+            Attempt(one, next((f"{self._destination.url} {error}" for error in of_one if error), ""))
+            for one, of_one in zip(deliveries, found, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._destination.close()
+
+    def _send(self, rows: Sequence[_Row]) -> list[str]:
+        endpoint = {"endpoint": self._destination.url}
+        with self._stored.writing(wait_s=RUN_WAIT_S) as store:
+            create_sent_scores(store)
+            if new := [row.values for row in rows if not row.is_written]:
+                store.query(
+                    "INSERT INTO sent_scores BY NAME "
+                    "SELECT $endpoint AS endpoint, NULL AS sent_ns, * FROM incoming",
+                    endpoint,
+                    incoming=arrow_rows(new, _TYPES),
+                )
+        errors = self._destination.send([row.scored for row in rows])
+        if accepted := [row.values for row, error in zip(rows, errors, strict=True) if not error]:
+            with self._stored.writing(wait_s=RUN_WAIT_S) as store:
+                store.query(
+                    sql("mark_sent"),
+                    {**endpoint, "now": self._clock()},
+                    accepted=arrow_rows(accepted, _TYPES),
+                )
+        return errors
 
 
 def send_scores(
@@ -92,109 +152,116 @@ def send_scores(
     dry_run: bool = False,
     clock: Callable[[], int] = time.time_ns,
 ) -> SentScores:
-    """Send the gates and requested metrics of a stored run to an OTLP receiver; return what was sent.
+    """Send the gates and requested metrics of a stored run to a destination; return what was sent.
 
-    A score that the receiver already has, of whichever run, is not sent again. With `dry_run` nothing is sent
-    or stored. Raises InputError for a URL that cannot be used.
+    A score that the destination already has, of whichever run, is not sent again. With `dry_run` nothing is
+    sent or stored. Raises InputError for a URL that cannot be used.
     """
-    endpoint = endpoint_of(url)
+    done = SentScores(destination_url(url))
     with stored.reading(wait_s=RUN_WAIT_S) as store:
         run = read_run(store, run_id)
         evaluators = _evaluators(store, run)
         grades = [one for one in grades_of_run(store, run_id) if one.session_id is not None]
-    done = SentScores(endpoint)
-    exporter = None if dry_run else Events(endpoint, semconv.SCOPE_OF_GRADE)
-    try:
-        for first in range(0, len(grades), _SESSIONS):
-            with stored.reading(wait_s=RUN_WAIT_S) as store:
-                events, known, waiting = _new_events(
-                    store, endpoint, run_id, grades[first : first + _SESSIONS], evaluators, clock()
-                )
-            done = done._replace(sent_before=done.sent_before + known)
-            if exporter is None:
-                shown = [*done.events, *(one.event for one in events)]
-                done = done._replace(unsent=len(shown), events=shown)
-            elif done.error:
-                done = done._replace(unsent=done.unsent + len(events))
-            elif events:
-                error = _send(stored, endpoint, exporter, events, waiting, clock)
-                if error:
-                    done = done._replace(error=error, unsent=len(events))
-                else:
-                    done = done._replace(sent=done.sent + len(events))
-    finally:
-        if exporter is not None:
-            exporter.close()
+    if dry_run:
+        for batch in _events(stored, grades, evaluators, run_id):
+            with stored.reading(wait_s=RUN_WAIT_S, derived=False) as store:
+                rows = unsent(store, done.endpoint, batch, [clock()] * len(batch))
+            shown = [*done.events, *(row.scored.event for row in rows if row is not None)]
+            before = done.sent_before + rows.count(None)
+            done = done._replace(events=shown, unsent=len(shown), sent_before=before)
+        return done
+    with closing(Sender(stored, destination_at(url, semconv.SCOPE_OF_GRADE), clock)) as sender:
+        for batch in _events(stored, grades, evaluators, run_id):
+            errors = sender.send(batch, [clock()] * len(batch))
+            refused = [error for error in errors if error]
+            done = done._replace(
+                sent=done.sent + errors.count(""),
+                sent_before=done.sent_before + errors.count(None),
+                unsent=done.unsent + len(refused),
+                error=done.error or next(iter(refused), ""),
+            )
     return done
 
 
-def _send(
+def _events(
     stored: Stored,
-    endpoint: str,
-    exporter: Events,
-    events: Sequence[_Event],
-    waiting: set[tuple[str, str, str]],
-    clock: Callable[[], int],
-) -> str:
-    """Send events; return why they were not accepted, empty if they were. `waiting` are written already."""
-    rows = [one[:-1] for one in events]
-    with stored.writing(wait_s=RUN_WAIT_S) as store:
-        create_sent_scores(store)
-        new = [row for row in rows if row[:3] not in waiting]
-        if new:
-            store.query(
-                "INSERT INTO sent_scores BY NAME "
-                "SELECT $endpoint AS endpoint, NULL AS sent_ns, * FROM incoming",
-                {"endpoint": endpoint},
-                incoming=arrow_rows(new, _TYPES),
-            )
-    if not exporter.send([(one.event, one.time_ns) for one in events]):
-        return REFUSED
-    with stored.writing(wait_s=RUN_WAIT_S) as store:
-        store.query(
-            sql("mark_sent"),
-            {"endpoint": endpoint, "now": clock()},
-            accepted=arrow_rows(rows, _TYPES),
-        )
-    return ""
-
-
-def _new_events(
-    store: Store,
-    endpoint: str,
-    run_id: str,
     grades: Sequence[Grade],
     evaluators: Mapping[str, Mapping[str, str]],
-    now_ns: int,
-) -> tuple[list[_Event], int, set[tuple[str, str, str]]]:
-    """Return the events of grades that are to be sent, how many were, and the keys of those that wait."""
-    ids = sorted({one.session_id for one in grades if one.session_id is not None})
-    last: dict[tuple[str, str, str], tuple[str, str, int, bool]] = {}
-    if check_sent_scores(store):
-        rows = store.query(sql("last_sent"), {"endpoint": endpoint}, wanted=arrow_column("session_id", ids))
-        last = {row[:3]: row[3:] for row in rows}
-    sessions = {one.session_id: one for one in load_sessions(store, ids).decoded()}
-    events: list[_Event] = []
-    waiting: set[tuple[str, str, str]] = set()
-    sent = 0
-    for grade in grades:
-        session = sessions.get(grade.session_id or "")
-        if session is None:  # deleted meanwhile
-            continue
-        for event in events_of(session, grade, evaluators, run_id):
-            metric = event["attributes"][semconv.EVALUATION_NAME]
-            key = (session.session_id, grade.question_id or "", metric)
-            content = _content(event)
-            known, of_run, time_ns, accepted = last.get(key, ("", "", 0, False))
-            if known != content:
-                events.append(_Event(*key, content, run_id, now_ns, event))
-            elif accepted:
-                sent += 1
-            else:
-                waiting.add(key)
-                event["attributes"][semconv.RUN_ID] = of_run
-                events.append(_Event(*key, content, of_run, time_ns, event))
-    return events, sent, waiting
+    run_id: str,
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the events of grades, of some sessions at a time; of sessions deleted meanwhile there is none."""
+    for first in range(0, len(grades), _SESSIONS):
+        batch = grades[first : first + _SESSIONS]
+        ids = sorted({one.session_id for one in batch if one.session_id is not None})
+        with stored.reading(wait_s=RUN_WAIT_S) as store:
+            sessions = {one.session_id: one for one in load_sessions(store, ids).decoded()}
+        yield [
+            event
+            for grade in batch
+            if (session := sessions.get(grade.session_id or "")) is not None
+            for event in events_of(session, grade, evaluators, run_id)
+        ]
+
+
+def unsent(
+    store: Store, endpoint: str, events: Iterable[Mapping[str, Any]], times: Iterable[int]
+) -> list[_Row | None]:
+    """Return what is to be sent of events: None for one that is the last that was accepted of its score.
+
+    One that was written and not accepted is sent as it was, with its run and time.
+    """
+    last = _last_sent(store, endpoint, events := list(events))
+    rows: list[_Row | None] = []
+    for event, now_ns in zip(events, times, strict=True):
+        key, content = _key(event), _content(event)
+        time_ns, run_id, attributes = now_ns, event["attributes"][semconv.RUN_ID], event["attributes"]
+        known = last.get(key)
+        if is_written := known is not None and known.content == content:
+            if known.accepted:
+                rows.append(None)
+                continue
+            time_ns, run_id = known.time_ns, known.run_id
+            attributes = {**attributes, semconv.RUN_ID: run_id}
+        place = SpanPlace(event["trace_id"], event["span_id"])
+        replaces = tuple(one for one in dict.fromkeys(known.places if known else ()) if one != place)
+        scored = Scored({**event, "attributes": attributes}, time_ns, replaces)
+        rows.append(_Row(*key, content, run_id, *place, time_ns, scored, is_written))
+    return rows
+
+
+class _Sent(NamedTuple):
+    """What was last sent of a score, and all places where the destination has, or may have, one."""
+
+    content: str
+    run_id: str
+    time_ns: int
+    accepted: bool
+    places: tuple[SpanPlace, ...]
+
+
+def _last_sent(
+    store: Store, endpoint: str, events: Sequence[Mapping[str, Any]]
+) -> dict[tuple[str, str, str], _Sent]:
+    if not events or not check_sent_scores(store):
+        return {}
+    ids = sorted({_key(event)[0] for event in events})
+    rows = store.query(sql("last_sent"), {"endpoint": endpoint}, wanted=arrow_column("session_id", ids))
+    last: dict[tuple[str, str, str], _Sent] = {}
+    for session_id, question_id, metric, content, run_id, time_ns, trace_id, span_id, accepted in rows:
+        key, place = (session_id, question_id, metric), SpanPlace(trace_id, span_id)
+        earlier = () if accepted or key not in last else last[key].places
+        last[key] = _Sent(content, run_id, time_ns, accepted, (*earlier, place))
+    return last
+
+
+def _key(event: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return what an event takes the place of another of: its session, question and metric."""
+    found = event["attributes"]
+    return (
+        found[semconv.CONVERSATION_ID],
+        found.get(semconv.QUESTION_ID, ""),
+        found[semconv.EVALUATION_NAME],
+    )
 
 
 def _content(event: Mapping[str, Any]) -> str:

@@ -53,6 +53,8 @@ SENT_SCORES = {
         "content": "VARCHAR",
         "run_id": "VARCHAR",
         "time_ns": "BIGINT",
+        "trace_id": "VARCHAR",
+        "span_id": "VARCHAR",
         "sent_ns": "BIGINT",
     }
 }
@@ -64,12 +66,12 @@ def create_tables(store: Store) -> None:
 
 
 def create_sent_scores(store: Store) -> None:
-    """Create the table of what `grade` and `run` sent, if it is missing. Raises StoreError as above."""
+    """Create the table of scores that were sent, if it is missing. Raises StoreError as above."""
     _create(store, "sent_scores", SENT_SCORES)
 
 
 def check_sent_scores(store: Store) -> bool:
-    """Return whether there is the table of what `grade` and `run` sent. Raises StoreError for another."""
+    """Return whether there is the table of scores that were sent. Raises StoreError for another."""
     if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'sent_scores'"):
         return False
     _check(store, SENT_SCORES)

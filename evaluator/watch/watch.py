@@ -34,14 +34,17 @@ from spangrade.evaluator.judge.run import Spent, spent_since, total_spent
 from spangrade.evaluator.metrics import Inconclusive
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch import deliveries
-from spangrade.evaluator.watch.deliveries import OTLP, WEBHOOK, Counts
+from spangrade.evaluator.watch.deliveries import OTLP, SCORES, WEBHOOK, Counts
+from spangrade.evaluator.watch.destinations import destination_at
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.progress import Moment, Progress, content_of, contents
 from spangrade.evaluator.watch.record import Channels, WatchedGrade, record, record_unchanged
+from spangrade.evaluator.watch.send_scores import Sender
 from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.totals import read_totals
 from spangrade.evaluator.watch.webhook import Webhook, secret_from_environment
+from spangrade.tracer import semconv
 from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.quantities import seconds_of
@@ -100,6 +103,7 @@ class Watch:
         *,
         webhook: Webhook | None = None,
         telemetry: Telemetry | None = None,
+        scores: Sender | None = None,
         clock: Callable[[], int] = time.time_ns,
         steady: Callable[[], int] = time.monotonic_ns,
         on_problem: Callable[[Problem], None] = lambda _: None,
@@ -111,10 +115,11 @@ class Watch:
         self._every_s = seconds_of(options.every_s)
         self._webhook = webhook
         self._telemetry = telemetry
+        self._scores = scores
         self._clock = clock
         self._steady = steady
         self._on_problem = on_problem
-        self._channels = Channels(webhook is not None, telemetry is not None)
+        self._channels = Channels(webhook is not None, telemetry is not None, scores is not None)
         select = prepared.spec.select
         self._since_ns, self._share = select.since_ns, select.share
         # What else chooses sessions is looked at once they are idle, and all that it is about has arrived.
@@ -195,6 +200,8 @@ class Watch:
             self._webhook.close()
         if self._telemetry is not None:
             self._telemetry.close()
+        if self._scores is not None:
+            self._scores.close()
 
     def _now(self) -> Moment:
         return Moment(self._clock(), self._steady())
@@ -299,8 +306,10 @@ class Watch:
         if self._webhook is not None:
             self._send_messages(self._webhook, stop)
         if self._telemetry is not None:
-            self._send_events(self._telemetry, stop)
+            self._send_events(self._telemetry, OTLP, stop)
             self._send_metrics(self._telemetry)
+        if self._scores is not None:
+            self._send_events(self._scores, SCORES, stop)
 
     def _send_messages(self, webhook: Webhook, stop: threading.Event) -> None:
         accepted = True
@@ -318,14 +327,14 @@ class Watch:
                 self._record(outcomes)
             accepted &= bool(due)
 
-    def _send_events(self, telemetry: Telemetry, stop: threading.Event) -> None:
+    def _send_events(self, to: Telemetry | Sender, kind: str, stop: threading.Event) -> None:
         accepted = True
         while accepted and not stop.is_set():
             with self._open() as store:
-                due = deliveries.due(store, OTLP, self._clock(), _EVENTS)
-            outcomes = telemetry.send_events(due) if due else []
+                due = deliveries.due(store, kind, self._clock(), _EVENTS)
+            outcomes = to.send_events(due) if due else []
             self._record(outcomes)
-            accepted = bool(outcomes) and not outcomes[0].error
+            accepted = bool(outcomes) and not any(one.error for one in outcomes)
 
     def _send_metrics(self, telemetry: Telemetry) -> None:
         if self._totals_sent:
@@ -341,6 +350,10 @@ class Watch:
             deliveries.record(store, outcomes, self._clock())
         for error in sorted({outcome.error for outcome in outcomes if outcome.error}):
             _log.warning("%s", error)
+
+
+def _sender(stored: DatabaseFile, url: str) -> Sender:
+    return Sender(stored, destination_at(url, semconv.SCOPE_OF_WATCH))
 
 
 def _lacks_budget(grade: Grade) -> bool:
@@ -417,6 +430,7 @@ def watch(
         options,
         webhook=None if options.webhook is None else Webhook(options.webhook, secret_from_environment()),
         telemetry=Telemetry() if options.otlp else None,
+        scores=None if options.send is None else _sender(stored, options.send),
         on_problem=callbacks.on_problem,
         configured=callbacks.configured,
     )

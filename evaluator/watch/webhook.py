@@ -155,7 +155,7 @@ class Webhook:
         if 200 <= status < 300:
             return Attempt(delivery)
         wait_s, note = _retry_after(received.get("retry-after", ""), now_ns)
-        refused = f"{self._shown} answered {_named(status)}{note}"
+        refused = f"{self._shown} answered {status_text(status)}{note}"
         return Attempt(delivery, refused, final=status == _GONE, wait_s=wait_s)
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str]]:
@@ -183,7 +183,7 @@ class Webhook:
         return True
 
 
-def _named(status: int) -> str:
+def status_text(status: int) -> str:
     """Return a status with the words of the standard: those of the receiver may be anything."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"

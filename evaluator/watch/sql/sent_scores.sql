@@ -1,5 +1,5 @@
--- The scores that `grade --otlp` and `run --otlp` sent: the last row of a session, question and metric is what the
--- receiver has, or may have. It is written before the event is sent, which has its run and time also when sent again.
+-- The scores that were sent to a destination: the last row of a session, question and metric is what it has, or may have.
+-- It is written before the score is sent, which has its run and time also when sent again.
 CREATE TABLE IF NOT EXISTS sent_scores (
     endpoint     VARCHAR NOT NULL,
     session_id   VARCHAR NOT NULL,
@@ -8,5 +8,7 @@ CREATE TABLE IF NOT EXISTS sent_scores (
     content      VARCHAR NOT NULL,  -- digest of the event without its run and time
     run_id       VARCHAR NOT NULL,  -- the first run that gave it
     time_ns      BIGINT NOT NULL,
+    trace_id     VARCHAR NOT NULL,  -- where it is
+    span_id      VARCHAR,           -- NULL: on the trace
     sent_ns      BIGINT             -- NULL: not known to be accepted
 );

@@ -1,4 +1,4 @@
-"""`grade --otlp` and `run --otlp`: scores as events, over real HTTP, each once."""
+"""`--send` of `grade` and `run`, and its other name `--otlp`: scores as events, over real HTTP, each once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from spangrade.evaluator.watch.send_scores import send_scores
 from spangrade.tracer.store import Store
 
 SENT = "SELECT session_id, metric, sent_ns IS NOT NULL FROM sent_scores ORDER BY ALL"
-AGAIN = "2 events not sent; grade the same sessions with --otlp to send the rest"
+URLS = "--send: expected http://HOST:PORT, phoenix+http://HOST:PORT, mlflow+http://HOST:PORT or the same with"
+AGAIN = "2 scores not sent, 0 sent; grade the same sessions with --send to send the rest"
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def grade(url: str, *more: str) -> Done:
-    return run("grade", "--metric", GATE, "--otlp", url, *more)
+    return run("grade", "--metric", GATE, "--send", url, *more)
 
 
 def expected(db: Path, session_id: str, label: str) -> dict[str, Any]:
@@ -72,16 +73,16 @@ def test_scores_are_sent_once(db: Path) -> None:
     with http_sink() as sink:
         first = grade(sink.endpoint)
         assert (first.code, first.err) == (1, [])
-        assert first.out[-1] == f"otlp: 2 events sent to {sink.endpoint}"
+        assert first.out[-1] == f"2 scores sent to {sink.endpoint}"
         assert by_session(sink.events()) == both(db)
         assert (sink.scopes, sink.services) == ({"spangrade.grade"}, {"spangrade"})
         again = grade(f"{sink.endpoint}/v1/logs")
-        assert again.out[-1] == f"otlp: 0 events sent to {sink.endpoint}; 2 sent before"
+        assert again.out[-1] == f"0 scores sent to {sink.endpoint}; 2 sent before"
         assert len(sink.logs) == 2
         with http_sink() as other:  # another receiver has none of them
-            assert grade(other.endpoint).out[-1] == f"otlp: 2 events sent to {other.endpoint}"
+            assert grade(other.endpoint).out[-1] == f"2 scores sent to {other.endpoint}"
         add(db, [("late", OK)])
-        assert grade(sink.endpoint).out[-1] == f"otlp: 1 event sent to {sink.endpoint}; 2 sent before"
+        assert grade(sink.endpoint).out[-1] == f"1 score sent to {sink.endpoint}; 2 sent before"
         assert [one["gen_ai.conversation.id"] for one in sink.events()[2:]] == ["late"]
     assert len(sink.logs) == 3
 
@@ -100,12 +101,12 @@ def test_what_was_refused_is_sent_later_as_it_was(db: Path) -> None:
         sink.accepting = False
         refused = grade(sink.endpoint)
         assert refused.code == 1  # the verdict, whatever the receiver says
-        problem = f"spangrade: otlp: {sink.endpoint}: the OTLP endpoint refused the events: {AGAIN}"
+        problem = f"spangrade: {sink.endpoint} refused the events: {AGAIN}"
         assert [line for line in refused.err if line.startswith("spangrade: ")] == [problem]
         assert rows(db, SENT) == [("bad", "tool_success_rate", False), ("good", "tool_success_rate", False)]
         ((time_ns,),) = rows(db, "SELECT DISTINCT time_ns FROM sent_scores")
         sink.accepting = True
-        assert grade(sink.endpoint).out[-1] == f"otlp: 2 events sent to {sink.endpoint}"
+        assert grade(sink.endpoint).out[-1] == f"2 scores sent to {sink.endpoint}"
         assert by_session(sink.events()) == both(db)  # of the run that gave them
         assert {one.time_unix_nano for one in sink.logs} == {time_ns}
     assert rows(db, SENT) == [("bad", "tool_success_rate", True), ("good", "tool_success_rate", True)]
@@ -142,20 +143,20 @@ def test_an_answer_that_is_late_is_no_acceptance(db: Path, monkeypatch: pytest.M
     with raw_server(never) as url:
         endpoint = url.partition("/hook")[0]
         late = grade(endpoint)
-    problem = f"spangrade: otlp: {endpoint}: the OTLP endpoint refused the events: {AGAIN}"
+    problem = f"spangrade: {endpoint} refused the events: {AGAIN}"
     assert (late.code, late.err[-1]) == (1, problem)
     assert [sent for _, _, sent in rows(db, SENT)] == [False, False]
 
 
 def test_a_dry_run_prints_the_events_and_sends_and_stores_nothing(db: Path) -> None:
     with http_sink() as sink:
-        dry = grade(sink.endpoint, "--otlp-dry-run")
-        assert dry.out[-1] == f"otlp: 2 events would be sent to {sink.endpoint}"
+        dry = grade(sink.endpoint, "--send-dry-run")
+        assert dry.out[-1] == f"2 scores would be sent to {sink.endpoint}"
         shown = [json.loads(line) for line in dry.out[-3:-1]]
         flat = [{"event": "gen_ai.evaluation.result", **one.pop("attributes"), **one} for one in shown]
         assert by_session(flat) == both(db)
         as_json = grade(sink.endpoint, "--otlp-dry-run", "--format", "json").out
-        made = json.loads("\n".join(as_json))["otlp"]
+        made = json.loads("\n".join(as_json))["sent"]
         number = len(made.pop("events"))
         counts = {"sent": 0, "sent_before": 0, "unsent": 2}
         assert (number, made) == (2, {"endpoint": sink.endpoint, **counts, "error": ""})
@@ -172,7 +173,7 @@ def test_run_sends_what_the_agent_did_with_its_question(
     with http_sink() as sink:
         done = run("run", "agent.py:answer", "golden.json", "--otlp", sink.endpoint)
         got = {one["gen_ai.evaluation.name"]: one for one in sink.events()}
-    assert (done.code, done.out[-1]) == (0, f"otlp: {len(got)} events sent to {sink.endpoint}")
+    assert (done.code, done.out[-1]) == (0, f"{len(got)} scores sent to {sink.endpoint}")
     one = got["required_texts"]
     assert (one["spangrade.question_id"], one["gen_ai.evaluation.score.label"]) == ("a", "pass")
 
@@ -182,10 +183,10 @@ def test_a_receiver_of_ours_reads_them_as_scores_once(db: Path, name: str) -> No
     if (other := db.with_name(name)) != db:
         add(other, [("good", OK), ("bad", BAD)])
     with receiver(other) as collecting:
-        assert grade(collecting.http).out[-1] == f"otlp: 2 events sent to {collecting.http}"
+        assert grade(collecting.http).out[-1] == f"2 scores sent to {collecting.http}"
         with Store.open(db, wait_s=10) as store:  # as if the answer had been lost
             store.query("UPDATE sent_scores SET sent_ns = NULL")
-        assert grade(collecting.http).out[-1] == f"otlp: 2 events sent to {collecting.http}"
+        assert grade(collecting.http).out[-1] == f"2 scores sent to {collecting.http}"
         collecting.stop()
     with package.open(other) as opened:
         read = {
@@ -242,11 +243,12 @@ def test_a_deleted_session_leaves_nothing_of_what_was_sent(db: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (("--otlp", "collector:4318"), "--otlp: expected http://HOST:PORT or https://…"),
-        (("--otlp", "http://me:key@host"), "--otlp: expected http://HOST:PORT or https://…"),
-        (("--otlp", "http://host:x"), "--otlp: expected http://HOST:PORT or https://…"),
-        (("--otlp-dry-run",), "--otlp-dry-run: expected --otlp, too"),
-        (("--otlp", "http://host", "--lake", "postgres:"), "--otlp: expected it without --lake"),
+        (("--send", "collector:4318"), URLS),
+        (("--otlp", "http://me:key@host"), URLS),
+        (("--send", "phoenix+http://host:x"), URLS),
+        (("--send", "zipkin+http://host"), URLS),
+        (("--otlp-dry-run",), "--send-dry-run: expected --send, too"),
+        (("--send", "http://host", "--dry-run"), "--send: expected it without --dry-run"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_is_graded(
