@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.call_rules import AtMost, Before
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.call_text import call_text, listed, not_recorded, only_requested
-from spangrade.evaluator.metrics.causes import Cause, Repair, spans_of_repairs
+from spangrade.evaluator.metrics.causes import Cause, Repair, call_spans, spans_of_repairs
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import CallPairings, call_repairs, met_calls, pairings_of
@@ -207,7 +207,7 @@ def too_early(session: Session, rules: Sequence[Before], without_failed: bool) -
     ordered = sorted(due.values())
     places = spans_of_repairs(
         [Repair(number, None, at - 1 if at else None, at) for number, (at, _) in enumerate(ordered)],
-        [call.span_id for call in session.tool_interactions],
+        call_spans(session, session.tool_interactions),
         lambda one: ordered[one.expected or 0][1],
     )
     what = f"expected {'; '.join(missing)}; too early"
@@ -224,9 +224,10 @@ def _needed(call: ToolInteraction, names: Sequence[str]) -> Iterator[str]:
 def _not_in_place(compared: CallPairings, calls: Sequence[ToolInteraction]) -> Sequence[ToolInteraction]:
     """Return as many calls that meet none of the reference, those that are not in its order first."""
     made, pairing = compared.calls, compared.pairing(compared.best_met)
+    _, found_repairs = call_repairs(pairing, compared.context("subset"), in_order=False, further=True)
     found = [
         made[one.actual]
-        for one in call_repairs(pairing, compared.context("subset"), in_order=False, further=True)
+        for one in found_repairs
         if one.actual is not None and (made[one.actual].ok is not False or made[one.actual] in calls)
     ]
     names, counted = (Counter(call.tool_name for call in each) for each in (found, calls))
@@ -338,7 +339,7 @@ def outcome_of(
     places = [place for place, call in enumerate(every) if id(call) in counted]
     causes = due or spans_of_repairs(
         [Repair(None, place) for place in places],
-        [call.span_id for call in every],
+        call_spans(session, every),
         lambda one: every[one.actual or 0].tool_name,
     )
     return Score(float(len(calls)), None, f"{what}: {names}", causes)

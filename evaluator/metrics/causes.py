@@ -7,6 +7,7 @@ be changed, moved, left out or added in it, compared with the list that is expec
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -163,6 +164,25 @@ def _spans(session: Session, of_turn: Callable[[int], bool]) -> list[str]:
     return [span for _, _, span in sorted(found)]
 
 
+def call_spans(session: Session, calls: Sequence[ToolInteraction | Step]) -> list[str | None]:
+    """Return the span of each call or step; of a call that only messages record, of the model call.
+
+    That is the last of its turn that had ended when the call was requested.
+    """
+    spans = [one.span_id for one in calls]
+    if None not in spans:
+        return spans
+    models: dict[int | None, list[LLMCall]] = {}
+    for model in sorted(session.llm_calls, key=lambda call: call.end_ns):
+        models.setdefault(model.turn, []).append(model)
+    for place, one in enumerate(calls):
+        is_call = isinstance(one, ToolInteraction) or one.kind == "tool"
+        if one.span_id is None and is_call and (of_turn := models.get(one.turn)):
+            ended = bisect_right(of_turn, one.start_ns, key=lambda call: call.end_ns)
+            spans[place] = of_turn[max(ended - 1, 0)].span_id
+    return spans
+
+
 def spans_of_repairs(
     found: Iterable[Repair], spans: Sequence[str | None], path: Callable[[Repair], str]
 ) -> tuple[Cause, ...]:
@@ -181,14 +201,12 @@ def spans_of_repairs(
             after, before = one.actual - 1, one.actual + 1
         earlier = spans[: 0 if after is None else after + 1]
         later = spans[len(spans) if before is None else before :]
-        causes.append(
-            Cause(
-                None,
-                path(one),
-                next((one for one in reversed(earlier) if one is not None), None),
-                next((one for one in later if one is not None), None),
-            )
-        )
+        left = next((one for one in reversed(earlier) if one is not None), None)
+        right = next((one for one in later if one is not None), None)
+        if left is not None and left == right:  # one model call requested both
+            causes.append(Cause(left, path(one)))
+        else:
+            causes.append(Cause(None, path(one), left, right))
     return tuple(causes)
 
 

@@ -7,9 +7,9 @@ A hand-off counts only if the reference names its tool. A call that failed match
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby, islice, permutations, product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -31,17 +31,24 @@ from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import PlannedCall, Session, ToolInteraction
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
+_MOST_ORDERS = 120  # of unordered calls, that are compared with the calls that were made
+_MOST_PAIRS = 2_500  # of expected and actual calls, whose references to results are compared after repairs
+_MOST_ROUNDS = 5
 _MOST_COMPARED = 20  # calls of a tool, of which the nearest to an expected one is looked for
 
 _Match = Callable[[ReferenceToolInteraction, ToolInteraction], bool]
 
 
 class Context(NamedTuple):
-    """How arguments are compared: the values of the user's texts, and the calls that may be referred to."""
+    """How arguments are compared: the values of the user's texts, and the calls that may be referred to.
+
+    `limited` are the tools of which no further calls may be made, if only some are: calls of others are free.
+    """
 
     matcher: ArgumentMatcher
     values: Mapping[str, str]
     calls: Sequence[ToolInteraction]
+    limited: Collection[str] | None = None
 
     def before(self, call: ToolInteraction) -> list[ToolInteraction]:
         """Return the other calls that had begun when a call began."""
@@ -85,6 +92,13 @@ def pair_calls(
     return pairing_of(expected, actual, lambda wanted, call: is_match(wanted, call, context) is True).chosen
 
 
+class Repairs(NamedTuple):
+    """The expected calls in an order that is accepted, and the repairs of calls to meet them in it."""
+
+    expected: Sequence[ReferenceToolInteraction]
+    repairs: list[Repair]
+
+
 class CallPairings:
     """The calls of a session beside the lists of calls that a question accepts.
 
@@ -101,7 +115,9 @@ class CallPairings:
 
     def context(self, matcher: ArgumentMatcher) -> Context:
         """Return how arguments are compared by a matcher."""
-        return Context(matcher, self.values, self.calls)
+        limited = self.of[1].reference("no_further_calls")
+        named = limited if isinstance(limited, list | tuple) else None
+        return Context(matcher, self.values, self.calls, named)
 
     def match(
         self, expected: ReferenceToolInteraction, call: ToolInteraction, matcher: ArgumentMatcher = "subset"
@@ -312,17 +328,72 @@ def nearest_calls(
     return nearest
 
 
-def call_repairs(pairing: Pairing, context: Context, *, in_order: bool, further: bool) -> list[Repair]:
-    """Return the repairs that make the calls of a pairing meet the expected ones; see `repairs`."""
-    expected, actual = in_order_of(pairing), pairing.actual
-    return repairs(
-        len(expected),
-        len(actual),
-        lambda e, a: pairing.match(expected[e], actual[a]),
-        lambda e, a: _distance(expected[e], actual[a], context, further=further),
-        in_order=in_order,
-        further=further,
-    )
+def call_repairs(pairing: Pairing, context: Context, *, in_order: bool, further: bool) -> Repairs:
+    """Return the expected calls in an order that is accepted, and what makes the calls meet them in it.
+
+    See `repairs`. The order is that of the calls that meet them or, of some other orders of successive
+    unordered ones, the first that needs the fewest repairs. What is expected of a call may refer to results:
+    to those that are there after the repairs, where a call that is changed or moved keeps its result.
+    """
+    made = _fewest_repairs(pairing, context, in_order=in_order, further=further)
+    if len(made.expected) * len(pairing.actual) > _MOST_PAIRS or not any(
+        refers(one.input_arguments) for one in made.expected
+    ):
+        return made
+    for _ in range(_MOST_ROUNDS):  # a call whose result a repair takes away is no longer referred to
+        pairing = _both(pairing, _matches_after(made, pairing, context))
+        before, made = made, _fewest_repairs(pairing, context, in_order=in_order, further=further)
+        if made == before:
+            break
+    return made
+
+
+def _both(pairing: Pairing, match: _Match) -> Pairing:
+    """Return a pairing whose calls have to match in another way too."""
+    return pairing._replace(match=lambda wanted, call: pairing.match(wanted, call) and match(wanted, call))
+
+
+def _fewest_repairs(pairing: Pairing, context: Context, *, in_order: bool, further: bool) -> Repairs:
+    def of(expected: Sequence[ReferenceToolInteraction]) -> Repairs:
+        made = repairs(
+            len(expected),
+            len(pairing.actual),
+            lambda e, a: pairing.match(expected[e], pairing.actual[a]),
+            lambda e, a: _distance(expected[e], pairing.actual[a], context, further=further),
+            in_order=in_order,
+            further=further,
+        )
+        return Repairs(expected, made)
+
+    orders = _orders(pairing) if in_order else [in_order_of(pairing)]
+    return min(map(of, orders), key=lambda one: len(one.repairs))
+
+
+def _matches_after(made: Repairs, pairing: Pairing, context: Context) -> _Match:
+    """Return whether a call would match an expected one after repairs."""
+    (expected, found), actual = made, pairing.actual
+    places = {id(one): place for place, one in enumerate(expected)}
+    repaired = {id(actual[one.actual]): one.expected for one in found if one.actual is not None}
+
+    def matches(wanted: ReferenceToolInteraction, call: ToolInteraction) -> bool:
+        calls = [other for other in context.calls if id(other) not in repaired]
+        for one in found:
+            if one.actual is not None and one.expected is not None and one.expected < places[id(wanted)]:
+                changed = actual[one.actual]._replace(
+                    tool_name=expected[one.expected].tool_name, start_ns=call.start_ns
+                )
+                calls.append(changed)
+        return is_match(wanted, call, context._replace(calls=calls)) is True
+
+    return matches
+
+
+def _orders(pairing: Pairing) -> Iterator[list[ReferenceToolInteraction]]:
+    """Yield orders of the expected calls that are accepted, at most `_MOST_ORDERS`."""
+    blocks = [list(block) for block in _blocks(in_order_of(pairing))]
+    orders = [list(islice(permutations(block), _MOST_ORDERS)) for block in blocks]
+    for chosen in islice(product(*orders), _MOST_ORDERS):
+        yield [call for block in chosen for call in block]
 
 
 def _distance(
@@ -330,11 +401,16 @@ def _distance(
 ) -> int | None:
     """Return how far a call is from an expected one that it does not meet, in the sense of `repairs`.
 
-    A call of the tool is the nearer the fewer values differ, then one of another tool with the arguments. One
-    of another tool with others stands for it only where no `further` calls may be made.
+    A call of the tool is the nearer the fewer values differ (a failure is one), then one of another tool with
+    the arguments. One of another tool with others stands for it only where no `further` calls may be made,
+    and one that is free for none.
     """
     if expected.tool_name == call.tool_name:
-        return (22 if further else 12) + sum(1 for _ in islice(call_differences(expected, call, context), 7))
+        differing = sum(1 for _ in islice(call_differences(expected, call, context), 7))
+        failed = call.ok is False and expected.status != "error"
+        return (22 if further else 12) + min(differing + failed, 7)
+    if not further and context.limited is not None and call.tool_name not in context.limited:
+        return None
     wanted = expected.input_arguments
     if call.arguments_known and (wanted or wanted == call.input_arguments):
         renamed = call._replace(tool_name=expected.tool_name, ok=True, error=None, approval=None)

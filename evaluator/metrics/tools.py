@@ -24,7 +24,7 @@ from spangrade.evaluator.metrics.call_text import (
     listed,
     not_recorded,
 )
-from spangrade.evaluator.metrics.causes import Cause, Repair, spans_of_repairs
+from spangrade.evaluator.metrics.causes import Cause, Repair, call_spans, spans_of_repairs
 from spangrade.evaluator.metrics.matching import ArgumentMatcher, precision, recall
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import (
@@ -34,7 +34,6 @@ from spangrade.evaluator.metrics.pairing import (
     call_differences,
     call_repairs,
     in_order,
-    in_order_of,
     is_match,
     nearest_calls,
     pairing_of,
@@ -269,9 +268,9 @@ def _requested(call: RequestedCall) -> ToolInteraction:
 
 def _causes(session: Session, pairing: Pairing, context: Context, rule: _Rule) -> tuple[Cause, ...]:
     """Return the calls that have to be others, and the places where calls are due, so that the value is 1."""
-    expected, actual = in_order_of(pairing), pairing.actual
-    further = rule.further or not expected
-    found = call_repairs(pairing, context, in_order=rule.in_order, further=further)
+    actual = pairing.actual
+    further = rule.further or not pairing.expected
+    expected, found = call_repairs(pairing, context, in_order=rule.in_order, further=further)
     if not rule.missing:  # one call that is met is all that is due
         found = [one for one in found if one.actual is not None] or found[:1]
 
@@ -284,7 +283,7 @@ def _causes(session: Session, pairing: Pairing, context: Context, rule: _Rule) -
             return call.tool_name
         return next((where for where, _ in call_differences(wanted, call, context)), call.tool_name)
 
-    causes = spans_of_repairs(found, [call.span_id for call in actual], path)
+    causes = spans_of_repairs(found, call_spans(session, actual), path)
     others = [call for call in session.tool_interactions if call.handoff and call not in actual]
     if not others:
         return causes

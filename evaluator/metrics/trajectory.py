@@ -13,6 +13,7 @@ from spangrade.evaluator.metrics.causes import (
     Cause,
     Evidence,
     Repair,
+    call_spans,
     due_before_turn,
     due_in_turn,
     repairs,
@@ -217,7 +218,7 @@ def _causes_of(
 ) -> tuple[Cause, ...]:
     """Return repairs of steps as causes: an agent is due after all that the one before it did."""
     steps = session.trajectory
-    spans = [step.span_id for step in compared]
+    spans = call_spans(session, compared)
     if any(step.kind == "tool" for step in compared):
         return spans_of_repairs(found, spans, path)
     places = {step.position: place for place, step in enumerate(steps)}

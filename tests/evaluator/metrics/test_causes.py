@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 from builders import SECOND_NS, llm, question, session, step, tool
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
@@ -19,13 +19,13 @@ from spangrade.evaluator.metrics.pairing import (
     Context,
     call_repairs,
     compared_calls,
-    in_order_of,
     is_match,
     pairing_of,
     pairings_of,
 )
 from spangrade.evaluator.session import Session, ToolInteraction
 
+T = TypeVar("T")
 Item = tuple[str, int]  # a tool and its argument
 ITEMS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1)), max_size=5)
 
@@ -90,31 +90,40 @@ def items_of(calls: Sequence[ReferenceToolInteraction]) -> list[Item]:
 
 
 def repaired(
-    expected: Sequence[Item],
-    actual: Sequence[Item],
+    expected: Sequence[T],
+    actual: Sequence[T],
     found: Sequence[Repair],
     chosen: Collection[Repair],
     *,
     in_order: bool,
-) -> list[Item]:
-    """Return a list of items after some of its repairs: an item is due after the last expected before it."""
+    match: Callable[[int, int], bool] | None = None,
+    is_early: Callable[[T], bool] = lambda _: False,
+) -> list[T]:
+    """Return a list of items after some of its repairs.
+
+    An item is due after the last expected before it or, if it is to be early, before the first after it.
+    """
+    meets = match or (lambda e, a: expected[e] == actual[a])
     touched = {one.actual: None if one.moved else one.expected for one in found}
     changed = {one.actual for one in chosen}
     due = [e for e in range(len(expected)) if e not in {one.expected for one in found}]
-    made: list[tuple[int | None, Item]] = []  # with the index of the expected item that each one is
+    made: list[tuple[int | None, T]] = []  # with the index of the expected item that each one is
     for a, item in enumerate(actual):
         if a in changed:
             continue
         possible = due[:1] if in_order else due
-        met = touched[a] if a in touched else next((e for e in possible if expected[e] == item), None)
+        met = touched[a] if a in touched else next((e for e in possible if meets(e, a)), None)
         if met in due:
             due.remove(met)
         made.append((met, item))
     for one in sorted((one for one in chosen if one.expected is not None), key=lambda one: one.expected or 0):
-        place = max(
-            (p for p, (e, _) in enumerate(made, 1) if e is not None and e < (one.expected or 0)), default=0
-        )
-        made.insert(place, (one.expected, expected[one.expected or 0]))
+        due_at, item = one.expected or 0, expected[one.expected or 0]
+        if is_early(item):
+            places = (p for p, (e, _) in enumerate(made) if e is not None and e > due_at)
+            place = min(places, default=len(made))
+        else:
+            place = max((p for p, (e, _) in enumerate(made, 1) if e is not None and e < due_at), default=0)
+        made.insert(place, (due_at, item))
     return [item for _, item in made]
 
 
@@ -141,7 +150,7 @@ def test_causes_of_gates_over_calls_are_minimal(
         wanted = asked.accepted_calls[0]
         pairing = pairing_of(wanted, made, lambda one, call: is_match(one, call, context) is True)
         further = rule.further or not expected
-        found = call_repairs(pairing, context, in_order=rule.in_order, further=further)
+        _, found = call_repairs(pairing, context, in_order=rule.in_order, further=further)
 
         def fails(chosen: Sequence[Repair]) -> object:
             items = repaired(expected, actual, found, chosen, in_order=rule.in_order)
@@ -171,7 +180,7 @@ def test_causes_are_minimal_among_the_lists_of_calls_that_a_session_meets_best(
         wanted, context = accepting([best]).accepted_calls[0], Context("subset", {}, made)
         rule = CALLS[metric]
         pairing = pairing_of(wanted, made, lambda one, call: is_match(one, call, context) is True)
-        found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
+        _, found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
 
         def fails(chosen: Sequence[Repair]) -> object:
             again = session([("hi", calls_of(repaired(best, actual, found, chosen, in_order=rule.in_order)))])
@@ -202,12 +211,97 @@ def test_causes_among_unordered_calls_are_minimal(
         rule, context = CALLS[metric], Context("subset", {}, made)
         wanted = asked.accepted_calls[0]
         pairing = pairing_of(wanted, made, lambda one, call: is_match(one, call, context) is True)
-        found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
-        ordered = items_of(in_order_of(pairing))
+        order, found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
+        ordered = items_of(order)
 
         def fails(chosen: Sequence[Repair]) -> object:
             items = repaired(ordered, actual, found, chosen, in_order=rule.in_order)
             return failed(metric, session([("hi", calls_of(items))]), asked)
+
+        assert_minimal(found, fails, causes)
+
+
+class Referring(NamedTuple):
+    """A call of `find`, with its argument and the id in its result, or of `pay`, which is given an id."""
+
+    name: str
+    given: int | None  # None: the id in the result of an earlier `find`
+    found: int | None = None
+
+    def made(self, place: int) -> ToolInteraction:
+        """Return it as a call."""
+        is_find = self.name == "find"
+        return tool(
+            self.name,
+            {"q" if is_find else "id": self.given},
+            output={"id": self.found} if is_find else "paid",
+            output_known=True,
+            span_id=f"{place}",
+            start_ns=place * SECOND_NS,
+            end_ns=place * SECOND_NS + 1,
+            position=place,
+        )
+
+    def wanted(self) -> dict[str, Any]:
+        """Return it as an expected call."""
+        given = {"$result": "find#/id"} if self.given is None else self.given
+        return {"tool_name": self.name, "input_arguments": {"q" if self.name == "find" else "id": given}}
+
+
+SMALL = st.integers(0, 2)
+PAID = st.builds(Referring, st.just("pay"), SMALL, st.none())
+FOUND = st.builds(Referring, st.just("find"), SMALL, SMALL)
+REFERRING = st.lists(st.one_of(FOUND, st.just(Referring("pay", None)), PAID), max_size=4).map(
+    lambda calls: [Referring("find", 0), *calls]
+)
+
+
+@pytest.mark.parametrize("metric", CALLS)
+@given(expected=REFERRING, actual=st.lists(st.one_of(FOUND, PAID), max_size=5))
+def test_causes_among_calls_that_refer_to_results_are_minimal(
+    metric: str, expected: list[Referring], actual: list[Referring]
+) -> None:
+    """A call that is repaired keeps its result, one that is added has another result than all others.
+
+    What a call is given is no result of a later one: nothing tells what that would have changed.
+    """
+    asked = question(reference_tool_interactions=[one.wanted() for one in expected])
+    for place, one in enumerate(actual):
+        assume(one.name == "find" or one.given not in [later.found for later in actual[place:]])
+    of = session([("hi", [one.made(place) for place, one in enumerate(actual)])])
+    causes = failed(metric, of, asked)
+    if causes:
+        rule, compared = CALLS[metric], pairings_of(of, asked)
+        pairing, context = compared.pairing(asked.accepted_calls[0]), compared.context("subset")
+        _, found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
+
+        def matches(e: int, a: int) -> bool:
+            return expected[e].name == actual[a].name and expected[e].given in (None, actual[a].given)
+
+        def fails(chosen: Sequence[Repair]) -> object:
+            kept = {one.expected: actual[one.actual].found for one in chosen if one.actual is not None}
+            wanted = [
+                one._replace(found=10 + e if kept.get(e) is None else kept[e])
+                for e, one in enumerate(expected)
+            ]
+            items = repaired(
+                wanted,
+                actual,
+                found,
+                chosen,
+                in_order=rule.in_order,
+                match=matches,
+                is_early=lambda one: one.name == "find",
+            )
+            results: list[int | None] = []
+            calls = []
+            for one in items:
+                if one.name == "find":
+                    results.append(one.found)
+                elif one.given is None:
+                    one = one._replace(given=results[-1] if results else -1)
+                calls.append(one.made(len(calls)))
+            return failed(metric, session([("hi", calls)]), asked)
 
         assert_minimal(found, fails, causes)
 
@@ -236,7 +330,7 @@ def test_causes_among_handoffs_are_minimal_and_each_names_a_place_of_its_own(
         rule, context = CALLS[metric], Context("subset", {}, compared)
         wanted = asked.accepted_calls[0]
         pairing = pairing_of(wanted, compared, lambda one, call: is_match(one, call, context) is True)
-        found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
+        _, found = call_repairs(pairing, context, in_order=rule.in_order, further=rule.further)
 
         def fails(chosen: Sequence[Repair]) -> object:
             items = [actual[call.position] for call in compared]
@@ -379,6 +473,66 @@ def test_a_reply_that_lacks_a_text_is_named_by_the_model_call_that_gave_it() -> 
     assert failed("forbidden_texts", made, said) == (
         Cause("one", 'forbidden_texts "ok"'),
         Cause("two", 'forbidden_texts "ok"'),
+    )
+
+
+def in_messages(items: Sequence[Item], models: Sequence[int]) -> Session:
+    """Return a session whose calls are known from messages alone, each requested by a model call."""
+    calls = [
+        call._replace(span_id=None, turn=1, start_ns=model * SECOND_NS)
+        for call, model in zip(calls_of(items), models, strict=True)
+    ]
+    made = [
+        llm(turn=1, span_id=f"model {number}", start_ns=0, end_ns=number * SECOND_NS)
+        for number in sorted(set(models))
+    ]
+    return replace(session([("hi", calls)]), llm_calls=tuple(made))
+
+
+@pytest.mark.parametrize(
+    ("items", "models", "cause"),
+    [
+        ("a0 z0 b0", (1, 2, 3), Cause("model 2", "z")),
+        ("a0 b1", (1, 2), Cause("model 2", "b(x)")),
+        ("a0", (1,), Cause(None, "b", after="model 1")),
+        ("b0", (2,), Cause(None, "a", before="model 2")),
+    ],
+)
+def test_a_call_that_only_messages_record_is_named_by_the_model_call_that_requested_it(
+    items: str, models: tuple[int, ...], cause: Cause
+) -> None:
+    asked = question(tools=[("a", {"x": 0}), ("b", {"x": 0})], no_further_calls=True)
+    made = in_messages([(one[0], int(one[1])) for one in items.split()], models)
+    assert failed("tool_exact_match", made, asked) == (cause,)
+    if cause.span is not None:
+        assert [one.span for one in failed("further_calls", made, asked) if isinstance(one, Cause)] == [
+            cause.span
+        ]
+
+
+def test_a_call_due_between_two_of_one_model_call_is_named_by_that() -> None:
+    asked = question(tools=[(name, {"x": 0}) for name in "abc"])
+    made = in_messages([("a", 0), ("c", 0)], (1, 1))
+    assert failed("tool_usage_accuracy", made, asked) == (Cause("model 1", "b"),)
+
+
+def test_where_further_calls_of_some_tools_are_free_none_of_them_stands_for_one_that_is_due() -> None:
+    tools = [("pay", {"id": "A"})]
+    made = session([("hi", [tool("look_up", {"id": "A"}, span_id="s")])])
+    assert failed("tool_usage_accuracy", made, question(tools=tools)) == (Cause("s", "look_up"),)
+    free = question(tools=tools, no_further_calls=["pay", "refund"])
+    assert failed("tool_usage_accuracy", made, free) == (Cause(None, "pay"),)
+    assert failed("tool_usage_accuracy", made, question(tools=tools, no_further_calls=["look_up"])) == (
+        Cause("s", "look_up"),
+    )
+
+
+def test_of_calls_that_differ_alike_one_that_succeeded_stands_for_what_is_expected() -> None:
+    tried = tool("pay", {"id": "B"}, span_id="tried", ok=False, error="no", start_ns=1)
+    paid = tool("pay", {"id": "B"}, span_id="paid", start_ns=2, position=1)
+    asked = question(tools=[("pay", {"id": "A"})])
+    assert failed("tool_usage_accuracy", session([("hi", [tried, paid])]), asked) == (
+        Cause("paid", "pay(id)"),
     )
 
 
