@@ -18,7 +18,7 @@ _TAGS = frozenset(
     html head meta title link style script body a header nav span button p main h1 h2 h3 div dl dt dd section
     article aside ol ul li strong details summary pre code table caption thead tbody tr th td svg rect del ins
     label input select option output form time kbd small abbr datalist optgroup g path line text circle
-    polyline fieldset legend textarea progress dialog kbd em blockquote hr br s h4 img template
+    polyline fieldset legend textarea progress dialog kbd em blockquote hr br s h4 img template mark
     """.split()  # noqa: SIM905
 )
 

@@ -20,6 +20,7 @@ NOT_GRADED = "not graded"
 VERDICTS = (*map(str, Verdict), NOT_GRADED)
 ERRORS = ("with", "without")
 ANY = "any"  # tool, of those that failed
+LABELS = ("pass", "fail", "none")
 # What is measured of a session, in SQL, and the comparisons with a number: `min_cost`, `over_cost` and so on.
 QUANTITIES = {
     "cost": "cost_usd",
@@ -35,6 +36,8 @@ _CONTAINS = (
     "(contains({0}s, '[' || ${0}_json) OR contains({0}s, ',' || ${0}_json)) "
     "AND (NOT contains(${0}, ',') OR list_contains({0}s::JSON::VARCHAR[], ${0}))"
 )
+_LABELS = "run_id IS NULL AND source = 'person' AND metric = 'label' AND turn IS NULL AND evidence = '[]'"
+_SCORE = re.compile(r"(.+?)(>=|<=|>|<)(-?\d+(?:\.\d+)?)", re.DOTALL)
 # The condition of each filter over `derived.sessions`.
 _CONDITIONS = {
     "run": "session_id IN (SELECT session_id FROM {run_cells} WHERE run_id = $run)",
@@ -68,6 +71,16 @@ _CONDITIONS = {
         "session_id IN (SELECT session_id FROM derived.tool_interactions "  # noqa: S608 (ours)
         f"WHERE ok = false AND ($failed_tool = '{ANY}' OR tool_name = $failed_tool))"
     ),
+    "rule": (
+        "session_id IN (SELECT session_id FROM scores SEMI JOIN (FROM {grades} WHERE shown) AS shown "
+        "USING (run_id, session_id) WHERE passed = false AND metric IN ($rule, 'rule:' || $rule))"
+    ),
+    "label": f"session_id IN (SELECT session_id FROM scores WHERE {_LABELS} AND label = $label)",  # noqa: S608 (ours)
+    "score": (
+        "session_id IN (SELECT session_id FROM scores WHERE run_id IS NULL AND session_id IS NOT NULL "
+        "AND metric = $score GROUP BY session_id HAVING avg(value) $sign $score_bound)"
+    ),
+    "similar": f"session_id IN ({page_query('similar_sessions')})",
     "text": f"session_id IN ({page_query('sessions_with_text')})",
 }
 _VERDICT_IN_RUN = (
@@ -119,6 +132,12 @@ def session_filter(texts: Mapping[str, str], only: Collection[str] | None = None
         del parameters["verdict"]
     elif "verdict" in given and "run" in given:
         conditions["verdict"] = _VERDICT_IN_RUN
+    if given.get("label") == "none":
+        conditions["label"] = f"session_id NOT IN (SELECT session_id FROM scores WHERE {_LABELS})"  # noqa: S608
+        del parameters["label"]
+    if "score" in given:
+        parameters["score"], sign, parameters["score_bound"] = parameters["score"]
+        conditions["score"] = conditions["score"].replace("$sign", sign)
     for name in _NAMES:
         if name in given:
             parameters[f"{name}_json"] = canonical(given[name])
@@ -151,6 +170,12 @@ def _value(name: str, text: str) -> Any:
         _expect(name, text, VERDICTS)
     if name == "origin":
         _expect(name, text, tuple(OriginFilter))
+    if name == "label":
+        _expect(name, text, LABELS)
+    if name == "score":
+        if (found := _SCORE.fullmatch(text)) is None:
+            raise InputError(f"score: {text[:80]!r}; expected a name, a sign and a number, such as thumbs<1")
+        return found[1], found[2], float(found[3])
     if name in _NAMES:
         return unicodedata.normalize("NFC", text)  # as canonical JSON has it
     return text

@@ -16,6 +16,7 @@ _SIGNS = {sign: bound for bound, sign in BOUNDS.items()}
 _WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"?)+')
 _NAMED = re.compile(rf"({'|'.join(map(re.escape, NAMED))}):(.+)", re.DOTALL)
 _BOUND = re.compile(rf"({'|'.join(QUANTITIES)})(>=|<=|>|<)(.+)")
+_SCORE = re.compile(r"[A-Za-z][\w.@-]*(?:>=|<=|>|<)-?\d+(?:\.\d+)?")  # of people or programs
 _PLAIN = re.compile(r"[^\s\"\\]+")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -33,6 +34,8 @@ def parse_line(line: str) -> dict[str, str]:
             name, value = f"{_SIGNS[bound[2]]}_{bound[1]}", bound[3]
         elif named := _NAMED.fullmatch(word):
             name, value = named[1].replace("-", "_"), _unquoted(named[2])
+        elif _SCORE.fullmatch(word):
+            name, value = "score", word
         else:
             words.append(_unquoted(word))
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.view.filters import (
     ANY,
     ERRORS,
+    LABELS,
     NOT_GRADED,
     VERDICTS,
     SessionFilter,
@@ -31,6 +33,7 @@ PAGE = 50  # sessions
 MAX_SUGGESTIONS = 500
 # Sessions in which a page is looked for first: a filter that looks into other tables is quick for so few.
 _CANDIDATES = 2_000
+_AROUND = 75  # characters of a line before and after what was searched
 _LONGEST_ID = 256  # characters in a cursor; ids that are alike beyond may be listed twice
 
 # The columns of the list and their headings; the verdict and the words of a session are always there.
@@ -62,6 +65,7 @@ _PROPOSED = (
 _CHOICES = {
     "verdict": VERDICTS,
     "errors": ERRORS,
+    "label": LABELS,
     "failed-tool": (ANY,),
     "origin": tuple(map(str, OriginFilter)),
 }
@@ -145,6 +149,7 @@ def sessions_page(
         **scope.values(),
         "kept": {name: value for name, value in given.items() if name not in SCOPE},
         "sessions": _with_verdicts(store, rows, chosen.given.get("run")),
+        "hits": _hits(store, rows, chosen.given.get("text", ""), chosen.parameters.get("json", "")),
         "number": rows[0].get("of_all") if rows else None,
         "given": given,
         "view": view,
@@ -174,6 +179,7 @@ def empty_page(line: str, problem: str = "") -> dict[str, Any]:
         "line": line,
         "problem": problem,
         "sessions": [],
+        "hits": {},
         "number": None,
         "given": {},
         "view": {},
@@ -347,6 +353,41 @@ def _position(cursor: str) -> tuple[float | None, str]:
     if not (key is None or isinstance(key, int | float)) or not isinstance(session_id, str):
         raise InputError("this address of a page is damaged: open the list again")
     return key, session_id
+
+
+class Hit(NamedTuple):
+    """Where a text occurs in a session: the line around it, and the span or the turn that has it."""
+
+    field: str
+    before: str
+    marked: str
+    after: str
+    span_id: str | None
+    turn: int | None
+
+
+def _hits(store: Store, rows: Sequence[dict[str, Any]], words: str, as_json: str) -> dict[str, Hit]:
+    """Return where the words that are searched occur first in each session of a page, by its id."""
+    if not (words and rows):
+        return {}
+    ids = {f"id{number}": row["session_id"] for number, row in enumerate(rows)}
+    query = page_query("where_text_occurs").replace("$page_ids", ", ".join(f"${name}" for name in ids))
+    found = store.query(query, {**ids, "text": words, "json": as_json})
+    pattern = re.compile(f"{re.escape(words)}|{re.escape(as_json)}", re.IGNORECASE)
+    hits = {}
+    for session_id, turn, span_id, field, content in found:
+        mark = pattern.search(content)
+        start, end = mark.span() if mark else (0, 0)
+        after = content[end : end + _AROUND]
+        hits[session_id] = Hit(
+            field,
+            ("…" if start > _AROUND else "") + content[max(start - _AROUND, 0) : start],
+            content[start:end],
+            after + ("…" if end + _AROUND < len(content) else ""),
+            span_id,
+            turn,
+        )
+    return hits
 
 
 def _with_verdicts(store: Store, rows: Sequence[dict[str, Any]], run_id: str | None) -> list[dict[str, Any]]:

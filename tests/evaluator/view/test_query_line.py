@@ -22,6 +22,8 @@ from spangrade.tracer.errors import InputError
         ('agent:"say \\"hi\\""', {"agent": 'say "hi"'}),
         (r'agent:"C:\\" run:x', {"agent": "C:\\", "run": "x"}),
         ("failed-tool:any user:ann", {"failed_tool": "any", "user": "ann"}),
+        ("thumbs<1 label:pass", {"score": "thumbs<1", "label": "pass"}),
+        ("score:thumbs>=-0.5 a<b", {"score": "thumbs>=-0.5", "text": "a<b"}),
         ('"verdict:failed"', {"text": "verdict:failed"}),
         ("https://example.com/?a=b cost>", {"text": "https://example.com/?a=b cost>"}),
     ],
