@@ -107,7 +107,7 @@ def message_of(message: Any) -> Message | None:
             results.append(read)
     joined = "".join(texts) if texts else None
     if role == "tool" and not results and parts:
-        call_id = text(message.get("id")) or text(message.get("tool_call_id"))
+        call_id = text(message.get("tool_call_id")) or text(message.get("id"))  # LangChain's id is its own
         result = unwrapped(content) if joined is None else joined
         results.append(
             ToolResult(text(message.get("name")), call_id, json_text(result), _is_marked_failed(message))

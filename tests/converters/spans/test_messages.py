@@ -185,3 +185,15 @@ def test_a_text_is_a_message_only_in_the_place_of_one(value: Any, texts: list[st
 def test_a_response_of_each_provider_is_read(response: Any) -> None:
     found = messages_in(response, "assistant", texts=True)
     assert read_exchange(None, found).response == "Yes."
+
+
+def test_a_tool_message_of_langchain_answers_the_call_whose_id_it_has_not_its_own_id() -> None:
+    message = {
+        "role": "tool",
+        "content": "too much",
+        "tool_call_id": "c2",
+        "id": "m7",
+        "status": "error",
+    }
+    (result,) = message_of(message).tool_results  # type: ignore[union-attr]
+    assert result == ToolResult(None, "c2", '"too much"', True)
