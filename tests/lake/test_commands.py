@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from command_line import Spangrade
 from servers import Postgres
+from sinks import http_sink
 from spans_of_many import deliveries, land, single_machine
 
 LANDED = deliveries(12)
@@ -130,3 +131,25 @@ def test_a_catalog_that_cannot_be_reached_is_one_line_without_a_secret(
     refused = spangrade("sessions", "--lake", f"postgres:host={tmp_path} dbname=none")
     assert (refused.code, refused.out, len(refused.err)) == (2, [], 1)
     assert "hush" not in refused.err[0]
+
+
+def test_the_scores_of_a_lake_are_sent_once(spangrade: Spangrade, catalogs: Postgres, tmp_path: Path) -> None:
+    catalog, landing = catalogs.new_database(), str(tmp_path / "landing")
+    land(landing, LANDED)
+    spangrade("lake", "update", "--lake", catalog, "--landing", landing, "--data", str(tmp_path / "lake"))
+    asked = ("grade", "--lake", catalog, "--metric", "latency_metrics<=1000000")
+    with http_sink() as sink:
+        sink.accepting = False
+        assert "12 scores not sent" in spangrade(*asked, "--send", sink.endpoint).err[-1]
+        sink.accepting = True
+        assert spangrade(*asked, "--send", sink.endpoint).out[-1] == f"12 scores sent to {sink.endpoint}"
+        again = spangrade(*asked, "--send", sink.endpoint)
+        assert again.out[-1] == f"0 scores sent to {sink.endpoint}; 12 sent before"
+        number = len(sink.events())
+        name = str(sink.events()[0]["gen_ai.conversation.id"])
+    assert number == 12
+    count = "SELECT count(*) AS n, count(sent_ns) AS accepted FROM sent_scores"
+    asked = ("sql", "--lake", catalog, "--format", "json", count)
+    assert json.loads("\n".join(spangrade(*asked).out)) == [{"n": 12, "accepted": 12}]
+    assert spangrade("lake", "delete", "--lake", catalog, "--landing", landing, "--session", name).code == 0
+    assert json.loads("\n".join(spangrade(*asked).out)) == [{"n": 11, "accepted": 11}]
