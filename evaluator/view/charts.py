@@ -235,6 +235,35 @@ def lines(
     return Lines(tuple(drawn), ticks, below, marked)
 
 
+class SmallBar(NamedTuple):
+    """A bar of a small picture without axes: what failed is its lower part."""
+
+    x: float
+    y: float
+    height: float
+    failed: float
+    numbers: tuple[int, int]
+
+
+SMALL_WIDTH, SMALL_HEIGHT = 96, 20
+
+
+def bars(counts: Sequence[tuple[int, int]]) -> tuple[SmallBar, ...]:
+    """Return the bars of counts, each with how many of it failed."""
+    most = max((number for number, _ in counts), default=0) or 1
+    step = SMALL_WIDTH / max(len(counts), 1)
+    return tuple(
+        SmallBar(
+            _short(place * step),
+            _short(SMALL_HEIGHT * (1 - number / most)),
+            _short(SMALL_HEIGHT * number / most),
+            _short(SMALL_HEIGHT * failed / most),
+            (number, failed),
+        )
+        for place, (number, failed) in enumerate(counts)
+    )
+
+
 def busiest(sessions: Mapping[str, int]) -> Sequence[str]:
     """Return the series with the most sessions, at most `MAX_LINES`."""
     return sorted(sessions, key=lambda name: (-sessions[name], name))[:MAX_LINES]

@@ -97,8 +97,8 @@ _ORDERS = {
 _RANKS = {str(verdict): rank for rank, verdict in enumerate(GRAVEST_FIRST, 1)} | {NOT_GRADED: None}
 # The other columns are read for the rows of a page alone: that halves the time.
 _COLUMNS = (
-    "session_id, question_id, start_ns, turns, agents, models, tool_interactions, total_s, cost_usd, "
-    "input_tokens + output_tokens AS tokens, errors, agent_version, environment, user_id, origin, "
+    "batch, records, session_id, question_id, start_ns, turns, agents, models, tool_interactions, total_s, "
+    "cost_usd, input_tokens + output_tokens AS tokens, errors, agent_version, environment, user_id, origin, "
     "first_input, simulated, assembly_error, sort_key"
 )
 _SHOWN = "LEFT JOIN (FROM {grades} WHERE shown) AS latest USING (session_id)"
@@ -149,7 +149,7 @@ def sessions_page(
         **scope.values(),
         "kept": {name: value for name, value in given.items() if name not in SCOPE},
         "sessions": _with_verdicts(store, rows, chosen.given.get("run")),
-        "hits": _hits(store, rows, chosen.given.get("text", ""), chosen.parameters.get("json", "")),
+        "hits": _hits(store, rows, chosen),
         "number": rows[0].get("of_all") if rows else None,
         "given": given,
         "view": view,
@@ -366,13 +366,33 @@ class Hit(NamedTuple):
     turn: int | None
 
 
-def _hits(store: Store, rows: Sequence[dict[str, Any]], words: str, as_json: str) -> dict[str, Hit]:
-    """Return where the words that are searched occur first in each session of a page, by its id."""
-    if not (words and rows):
-        return {}
+def _hits(store: Store, rows: Sequence[dict[str, Any]], chosen: SessionFilter) -> dict[str, Hit]:
+    """Return where each session of a page has what is searched, by its id: words, else a call.
+
+    A call is the first of the tool, the failed tool or the model that is asked for.
+    """
+    given = chosen.given
+    words, as_json = given.get("text", ""), str(chosen.parameters.get("json", ""))
     ids = {f"id{number}": row["session_id"] for number, row in enumerate(rows)}
-    query = page_query("where_text_occurs").replace("$page_ids", ", ".join(f"${name}" for name in ids))
-    found = store.query(query, {**ids, "text": words, "json": as_json})
+    if not rows:
+        return {}
+
+    def query(name: str) -> str:
+        text = page_query(name).replace("$page_ids", ", ".join(f"${name}" for name in ids))
+        return text.replace("$page_batches", ", ".join({str(int(row["batch"])) for row in rows}))
+
+    if not words:
+        calls: list[tuple[Any, ...]] = []
+        if given.keys() & {"tool", "failed_tool"}:
+            asked = {"tool": chosen.parameters.get("tool"), "failed": given.get("failed_tool")}
+            calls = store.query(query("where_call_is"), {**ids, **asked})
+        elif "model" in given:
+            calls = store.query(query("where_model_is"), {**ids, "model": chosen.parameters["model"]})
+        return {
+            session_id: Hit("call", "", name, f" {content}", span_id, turn)
+            for session_id, turn, span_id, name, content in calls
+        }
+    found = store.query(query("where_text_occurs"), {**ids, "text": words, "json": as_json})
     pattern = re.compile(f"{re.escape(words)}|{re.escape(as_json)}", re.IGNORECASE)
     hits = {}
     for session_id, turn, span_id, field, content in found:
@@ -400,7 +420,7 @@ def _with_verdicts(store: Store, rows: Sequence[dict[str, Any]], run_id: str | N
         found = {one: tuple(rest) for one, *rest in store.query(query, {**ids, "run": run_id})}
     listed = []
     for row in rows:
-        verdict, reason, question_id, arrived_since = found.get(row["session_id"], (None, None, None, False))
+        verdict, reason, question_id, records = found.get(row["session_id"], (None, None, None, None))
         listed.append(
             {
                 **row,
@@ -408,7 +428,7 @@ def _with_verdicts(store: Store, rows: Sequence[dict[str, Any]], run_id: str | N
                 "models": orjson.loads(row["models"] or "[]"),
                 "verdict": verdict,
                 "reason": reason,
-                "arrived_since": arrived_since,
+                "arrived_since": records is not None and records != row["records"],
                 "question_id": question_id or row["question_id"],
             }
         )

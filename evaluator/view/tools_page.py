@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from spangrade.evaluator.grading.origin import left_out_origins
+from spangrade.evaluator.view.charts import bars
 from spangrade.evaluator.view.queries import page_query, query_rows
-from spangrade.evaluator.view.scope import scope_of
+from spangrade.evaluator.view.scope import Scope, scope_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
 MAX_ROWS = 500  # tools, and models
+PARTS = 12  # of the time that a trend has
 # What divides the calls of a tool or a model into rows, in SQL: their agent, the version of their session.
 BY = {"": "NULL::VARCHAR", "agent": "agent", "version": "agent_version"}
 
@@ -30,10 +33,37 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
     chosen = scope.sessions(only, "agent")
     parameters = {**chosen.parameters, "caller": scope.given.get("agent"), "limit": MAX_ROWS}
 
+    of_sessions = ""
+    if by == "version" or not _is_all(store, scope, only):
+        of_sessions = (
+            f"JOIN (SELECT session_id, agent_version FROM derived.sessions WHERE {chosen.condition}) "  # noqa: S608
+            "USING (session_id)"
+        )
+    else:  # a condition that all sessions meet takes half of the time
+        parameters = {"caller": scope.given.get("agent"), "limit": MAX_ROWS}
+    times = f"SELECT min(start_ns), max(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608
+    ((low, high),) = store.query(times, dict(chosen.parameters))
+
+    def queried(name: str, more: Mapping[str, Any]) -> list[dict[str, Any]]:
+        text = page_query(name).replace("$by", BY[by]).replace("$sessions", of_sessions)
+        known = {key: value for key, value in parameters.items() if key != "limit"}
+        return query_rows(store, text, {**known, **more})
+
     def rows(kind: str) -> list[dict[str, Any]]:
-        query = page_query(f"{kind}_calls").replace("$by", BY[by]).replace("$condition", chosen.condition)
-        found = query_rows(store, query, parameters)
-        return [{**row, "filters": _filters_of(row, kind, by, scope.filters)} for row in found]
+        found = queried(f"{kind}_calls", {"limit": MAX_ROWS})
+        trends: dict[tuple[Any, Any], list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)] * PARTS)
+        if found:
+            bounds = {"low": low or 0, "high": high or 0, "parts": PARTS}
+            for row in queried(f"{kind}_trend", bounds):
+                trends[row["name"], row["part"]][row["place"]] = (row["calls"], row["failed"])
+        return [
+            {
+                **row,
+                "filters": _filters_of(row, kind, by, scope.filters),
+                "trend": bars(trends[row["name"], row["part"]]),
+            }
+            for row in found
+        ]
 
     return {
         **scope.values(),
@@ -45,6 +75,15 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
         "models": rows("model"),
         "max_rows": MAX_ROWS,
     }
+
+
+def _is_all(store: Store, scope: Scope, only: Collection[str] | None) -> bool:
+    """Return whether every session of the database is in the scope; the agent is that of the calls."""
+    return (
+        only is None
+        and scope.given.keys() <= {"origin", "agent"}
+        and not left_out_origins(store, scope.origin)
+    )
 
 
 def _filters_of(
