@@ -234,5 +234,5 @@ def _first_inputs(store: Store, session_ids: Sequence[str]) -> dict[str, str | N
     ids = {f"id{number}": one for number, one in enumerate(dict.fromkeys(session_ids))}
     # Values, not a table: DuckDB reads half as much for a list of values.
     listed = ", ".join(f"${name}" for name in ids)
-    query = f"SELECT session_id, first_input FROM derived.sessions WHERE session_id IN ({listed})"  # noqa: S608
+    query = f"SELECT session_id, first_input FROM derived.sessions WHERE session_id IN ({listed})"  # noqa: S608 (names of ours)
     return dict(store.query(query, ids))

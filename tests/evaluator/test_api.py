@@ -286,6 +286,7 @@ def test_every_public_name_is_there() -> None:
         spangrade.x  # noqa: B018
 
 
+@pytest.mark.exhaustive
 def test_a_folder_is_graded_in_one_line_and_its_run_is_there_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +320,7 @@ def test_questions_can_be_values(db: Database, tmp_path: Path) -> None:
         db.audit(questions, write=True)
 
 
+@pytest.mark.exhaustive
 def test_a_database_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with spangrade.open(":memory:") as db:

@@ -69,6 +69,7 @@ def assertion_of(request: Request) -> str:
         ),
     ],
 )
+@pytest.mark.short_form("once", 2)
 def test_each_assertion_is_answered_and_none_is_averaged_away(
     spangrade: Spangrade, judge: GeminiStandIn, once: Any, polite: Any, expected: tuple[int, str]
 ) -> None:

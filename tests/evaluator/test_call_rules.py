@@ -47,6 +47,7 @@ REQUESTED = {"only_requested": True}
         ((LOOK, Call("book", **REQUESTED)), 4),
     ],
 )
+@pytest.mark.short_form("calls", 2)
 def test_no_further_calls_of_some_tools(verdict: Any, calls: tuple[Call, ...], code: int) -> None:
     expected = [{"tool_name": "look_up"}]
     rules = {"reference_tool_interactions": expected, "no_further_calls": ["book", "look_up"]}
@@ -56,6 +57,7 @@ def test_no_further_calls_of_some_tools(verdict: Any, calls: tuple[Call, ...], c
 @pytest.mark.parametrize(
     "rule", [{"no_further_calls": True}, {"no_further_calls": ["book"]}, {"at_most": {"book": 0}}]
 )
+@pytest.mark.short_form("rule", 3)
 def test_a_call_that_failed_is_not_a_further_one_if_failed_calls_are_ignored(
     verdict: Any, rule: dict[str, Any]
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there(verdict:
         ((LOOK, OTHER._replace(**REQUESTED)), (0, "")),
     ],
 )
+@pytest.mark.short_form("calls", 2)
 def test_a_tool_is_called_at_most_so_often(
     verdict: Any, calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]
 ) -> None:
@@ -137,6 +140,7 @@ EARLY = "calls_too_early: expected look_up before refund; too early: "
         ((LOOK, REFUND._replace(**REQUESTED)), (0, "")),
     ],
 )
+@pytest.mark.short_form("calls", 5)
 def test_a_call_needs_an_earlier_one(
     verdict: Any, calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]
 ) -> None:
@@ -161,6 +165,7 @@ def test_a_look_up_that_was_only_requested_may_have_come_before(verdict: Any) ->
         ((Call("look_up", {"order_id": 1}), Call("refund", {"order_id": 1.0})), 0),
     ],
 )
+@pytest.mark.short_form("calls", 2)
 def test_a_call_needs_an_earlier_one_with_the_same_arguments(
     verdict: Any, calls: tuple[Call, ...], code: int
 ) -> None:

@@ -24,6 +24,7 @@ def db(tmp_path: Path) -> Path:
     return copy_of_sample(tmp_path / "s.duckdb")
 
 
+@pytest.mark.exhaustive
 def test_the_newest_run_and_verdict_are_those_that_were_saved_last(db: Path) -> None:
     with spangrade.open(db) as opened:
         first = opened.grade(gates=["tool_success_rate>=0"])

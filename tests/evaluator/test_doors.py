@@ -36,6 +36,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("asked", SPECS.values(), ids=SPECS)
+@pytest.mark.short_form("asked", 17)
 def test_each_door_gives_the_same_verdicts_and_exit_code(
     asked: Asked, db: Path, spangrade: Spangrade, tmp_path: Path
 ) -> None:
@@ -74,6 +75,7 @@ def test_each_door_gives_the_same_verdicts_and_exit_code(
         assert found <= inconclusive
 
 
+@pytest.mark.exhaustive
 def test_a_test_of_pytest_gives_the_same_verdict(db: Path, tmp_path: Path) -> None:
     (tmp_path / "spangrade.toml").write_text(GATES)
     (tmp_path / "test_grades.py").write_text(
@@ -106,6 +108,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.short_form("mistake", 2)
 def test_a_mistake_is_named_in_the_words_of_the_door(
     mistake: Any, db: Path, spangrade: Spangrade, tmp_path: Path
 ) -> None:
@@ -157,6 +160,7 @@ def test_a_mistake_is_named_in_the_words_of_the_door(
         ),
     ],
 )
+@pytest.mark.short_form("options", 2)
 def test_what_cannot_be_graded_is_named_in_the_words_of_the_door(
     options: Sequence[str],
     grade: Mapping[str, Any],
@@ -219,6 +223,7 @@ def test_what_cannot_be_graded_is_named_in_the_words_of_the_door(
         ),
     ],
 )
+@pytest.mark.short_form("command", 3)
 def test_a_method_names_its_parameter_and_a_command_its_option(
     command: Sequence[str],
     call: Callable[[package.Database], object],
@@ -250,6 +255,7 @@ def test_a_score_is_a_number_a_truth_or_a_text(db: Path) -> None:
         package.open(db).score("conversation-1", {"thumbs": [1]})  # type: ignore[dict-item]
 
 
+@pytest.mark.exhaustive
 def test_without_settings_neither_a_file_nor_a_variable_counts(
     db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

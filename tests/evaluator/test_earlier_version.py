@@ -51,6 +51,7 @@ def test_a_database_has_the_same_sessions_runs_and_scores(tmp_path: Path, spangr
 
 
 @pytest.mark.parametrize(("command", "code"), [("sessions", 0), ("derive", 0), ("grade", 4)])
+@pytest.mark.short_form("command", 2)
 def test_the_first_command_heals_doubled_sessions(
     command: str, code: int, tmp_path: Path, spangrade: Spangrade
 ) -> None:

@@ -73,6 +73,7 @@ def test_an_import_takes_work_by_the_number_of_spans(shape: str, tmp_path: Path)
     assert math.log2(work(80) / work(40)) < MAX_EXPONENT
 
 
+@pytest.mark.exhaustive
 def test_messages_of_a_megabyte_take_as_much_work_as_short_ones(tmp_path: Path) -> None:
     def work(shape: str) -> int:
         file, questions = recorded(tmp_path, shape, 1)
@@ -88,6 +89,7 @@ def test_messages_of_a_megabyte_take_as_much_work_as_short_ones(tmp_path: Path) 
     assert work("long") / work("apart") < 1.1
 
 
+@pytest.mark.exhaustive
 def test_an_audit_takes_work_by_the_number_of_turns(tmp_path: Path) -> None:
     def work(turns: int) -> int:
         file = tmp_path / f"{turns}.jsonl"
@@ -162,6 +164,7 @@ def long_question(turns: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.exhaustive
 def test_a_report_takes_as_many_statements_for_one_session_as_for_all(tmp_path: Path) -> None:
     db = copy_of_sample(tmp_path / "s.duckdb")
     statements = []

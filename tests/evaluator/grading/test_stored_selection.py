@@ -40,6 +40,7 @@ def graded(db: public.Database, **options: object) -> set[str]:
     return {session.session_id or "" for session in run.sessions}
 
 
+@pytest.mark.exhaustive
 def test_gates_alone_judge_all_stored_sessions(db: public.Database, spangrade: Spangrade) -> None:
     run = db.grade(gates=["tool_success_rate>=0.9"])
     assert (run.dataset, str(run), run.exit_code) == ("", "4 sessions: 2 passed, 2 failed", 1)
@@ -60,6 +61,7 @@ def test_a_requested_metric_without_a_threshold_is_measured(db: public.Database)
     assert {session.reason for session in run.sessions} == {"no gate applies to it"}
 
 
+@pytest.mark.exhaustive
 def test_sessions_are_chosen_by_time_agent_model_and_id(db: public.Database) -> None:
     times = {row["session_id"]: row["started_at"] for row in db.list_sessions().rows()}
     second = sorted(times.values())[1].replace(microsecond=0)  # times are in whole seconds
@@ -86,6 +88,7 @@ def test_sessions_are_chosen_by_time_agent_model_and_id(db: public.Database) -> 
         ("verdict = 'never'", set()),
     ],
 )
+@pytest.mark.short_form("condition", 2)
 def test_a_condition_in_sql_chooses_sessions(db: public.Database, condition: str, chosen: set[str]) -> None:
     assert graded(db, where=condition) == chosen
 
@@ -105,6 +108,7 @@ def test_a_condition_in_sql_chooses_sessions(db: public.Database, condition: str
         "",
     ],
 )
+@pytest.mark.short_form("condition", 2)
 def test_a_condition_cannot_write_or_read_a_file(db: public.Database, condition: str) -> None:
     content = db.path.read_bytes()
     with pytest.raises(InputError, match=r"^select.where: "):

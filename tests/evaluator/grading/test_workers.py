@@ -50,6 +50,7 @@ def graded(recorded: Path, questions: Any, workers: int, out: Path, **asked_for:
     }
 
 
+@pytest.mark.exhaustive
 def test_processes_grade_as_one_does(recorded: Path, tmp_path: Path) -> None:
     questions = [
         question | {"metadata": {"topic": "odd" if number % 3 else "third"}}

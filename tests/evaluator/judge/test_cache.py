@@ -187,6 +187,7 @@ def ask_in_process(gemini, cache, *texts):
     )
 
 
+@pytest.mark.exhaustive
 def test_processes_that_ask_the_same_at_the_same_time_pay_once(gemini, tmp_path):
     gemini.answer_together(20)  # the first answer comes when all questions are asked, in whichever process
     texts = [f"text {i}" for i in range(20)]

@@ -157,6 +157,7 @@ async def test_garbage_is_refused_in_one_line_and_the_server_goes_on(client):
         assert (await asked(client, "runs"))["about"] == {"runs": 1}
 
 
+@pytest.mark.exhaustive
 async def test_an_outline_names_the_parts_that_can_be_asked_for(db):
     with serving(Tools(spangrade.open(db, settings=None))) as url:
         async with over_http(url) as client:
@@ -208,6 +209,7 @@ def status(url: str, **headers: str) -> int:
         connection.close()
 
 
+@pytest.mark.exhaustive
 async def test_with_the_permission_sessions_are_labelled_and_questions_drafted(tmp_path):
     db = tmp_path / "s.duckdb"
     run(db, tmp_path, "first", shop, QUESTIONS)
@@ -267,6 +269,7 @@ def test_options_that_contradict_each_other_are_refused(options, message):
     assert (done.code, done.err) == (2, [f"spangrade: {message}"])
 
 
+@pytest.mark.exhaustive
 async def test_a_database_that_is_not_there_is_said_to_each_call(tmp_path):
     async with over_stdio(tmp_path / "none.duckdb") as client:
         assert "none.duckdb: no such database" in await refused(client, "runs")

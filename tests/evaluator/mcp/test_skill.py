@@ -55,6 +55,7 @@ def test_the_skill_is_what_the_command_prints_and_has_the_common_form():
     assert len(text.splitlines()) < 500
 
 
+@pytest.mark.exhaustive
 def test_every_command_of_the_skill_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     questions = [

@@ -67,6 +67,7 @@ def at_every_door(db: Path, spangrade: Spangrade) -> list[Mapping[str, str | Non
     return doors
 
 
+@pytest.mark.exhaustive
 def test_every_door_has_the_verdict_by_a_golden_question(db: Path, spangrade: Spangrade) -> None:
     opened = package.open(db)
     golden = opened.grade(GOLDEN, gates="tool_success_rate>=0.9")
@@ -85,6 +86,7 @@ def test_the_latest_verdict_counts_where_no_golden_question_judged(db: Path, spa
     assert sorted(filter(None, doors[0].values())) == ["failed", "failed", "passed", "passed"]
 
 
+@pytest.mark.exhaustive
 def test_runs_of_one_moment_give_one_answer_at_every_door(db: Path, spangrade: Spangrade) -> None:
     opened = package.open(db)
     runs = [opened.grade(gates=f"token_usage<={most}") for most in (0, 10**9, 0)]
@@ -120,6 +122,7 @@ def test_a_session_shows_both_verdicts_the_golden_one_first(db: Path, spangrade:
     assert [tuple(row.values()) for row in counted] == [("golden", True, 4), ("policy", False, 4)]
 
 
+@pytest.mark.exhaustive
 def test_an_older_database_shows_the_same(db: Path, spangrade: Spangrade) -> None:
     opened = package.open(db)
     opened.grade(GOLDEN)

@@ -123,6 +123,7 @@ def verdicts(*arguments):
 
 
 @pytest.mark.parametrize("driver", IN_PROCESS)
+@pytest.mark.short_form("driver", 4)
 def test_the_table_of_what_runs_in_this_process(folder, driver):
     agent = write_agents(folder, f"agents_of_{driver}")
     assert verdicts(f"{agent}:{driver}") == ROWS
@@ -208,6 +209,7 @@ def test_the_table_of_an_agent_that_yields_events(folder):
     assert verdicts("events_agent.py:Events") == expected
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_simulated_users_and_of_their_replay(folder, monkeypatch):
     agent = write_agents(folder, "agents_of_users")
     questions = [

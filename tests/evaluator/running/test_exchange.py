@@ -101,6 +101,7 @@ RAISING = """
 
 
 @pytest.mark.parametrize("kind", ["answer", "answer_async"])
+@pytest.mark.short_form("kind", 2)
 def test_whatever_an_agent_raises_fails_its_session_with_type_text_and_place_and_the_run_goes_on(
     folder, kind
 ):
@@ -289,6 +290,7 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("gate", [*REFERENCES, "an expected call"])
+@pytest.mark.short_form("gate", 2)
 def test_gates_over_calls_are_inconclusive_where_what_an_agent_called_is_not_recorded(folder, gate):
     expected = {"reference_tool_interactions": [{"tool_name": "look_up"}]}
     if gate in ("further_calls", "forbidden_calls"):
@@ -338,6 +340,7 @@ def test_a_test_that_expects_no_call_of_an_agent_that_shows_none_says_how_to_rec
         ({"choices": [{"message": {"content": "Late.", "tool_calls": []}}]}, "passed"),
     ],
 )
+@pytest.mark.short_form("answer", 3)
 def test_over_http_calls_are_known_if_the_answer_has_them(folder, answer, verdict):
     with served(lambda *asked: json_answer(answer)) as url:
         agent = ["--openai", url, "--model", "m"] if "choices" in answer else ["--http", url]
@@ -360,6 +363,7 @@ def test_over_http_calls_are_known_if_the_answer_has_them(folder, answer, verdic
         ("text/plain", "{Late}", "inconclusive"),
     ],
 )
+@pytest.mark.short_form("kind", 2)
 def test_over_http_an_object_with_a_text_is_read_whatever_its_content_type_is(folder, kind, content, verdict):
     with served(lambda *asked: (200, kind, content)) as url:
         asked = [question("Where?", forbidden_tools=["look_up"])]
@@ -368,6 +372,7 @@ def test_over_http_an_object_with_a_text_is_read_whatever_its_content_type_is(fo
 
 
 @pytest.mark.parametrize("call", ["look_up", {"id": "1", "type": "function"}, {"function": {"name": ""}}])
+@pytest.mark.short_form("call", 2)
 def test_a_requested_call_without_a_name_is_not_none(folder, call):
     message = {"content": "Late.", "tool_calls": [call]}
     with served(lambda *asked: json_answer({"choices": [{"message": message}]})) as url:
@@ -584,6 +589,7 @@ def sending(folder, pause_s, answer):
     ("pause_s", "is_received", "verdict"),
     [(0.4, True, "failed"), (None, True, "inconclusive"), (None, False, "inconclusive")],
 )
+@pytest.mark.short_form("pause_s", 2)
 def test_spans_of_an_agent_elsewhere_are_awaited_together_where_a_receiver_writes(
     folder, pause_s, is_received, verdict
 ):
@@ -661,6 +667,7 @@ def test_an_agent_whose_class_cannot_be_made_fails_its_sessions(folder):
         ("stops", "stopped the event loop of the run"),
     ],
 )
+@pytest.mark.short_form("name", 2)
 def test_an_agent_that_ends_the_run_does_not_end_it_as_passed(folder, name, what):
     agent = write_agent(folder, f"odd_{name}", ODD).replace(":answer", f":{name}")
     write_golden(folder)
@@ -670,6 +677,7 @@ def test_an_agent_that_ends_the_run_does_not_end_it_as_passed(folder, name, what
     assert (done.code, done.err[-1]) == (2, line)
 
 
+@pytest.mark.exhaustive
 def test_what_an_agent_does_to_the_whole_process_makes_no_run_pass(folder):
     write_agent(folder, "odd_process", ODD)
     write_golden(folder)

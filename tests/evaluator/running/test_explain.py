@@ -55,6 +55,7 @@ def shop(tmp_path, monkeypatch):
     sys.modules.pop("cancelling", None)
 
 
+@pytest.mark.exhaustive
 def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
     assert spangrade("run", "cancelling.py:answer", "golden.json", "--name", "main").code == 0
     (shop / "lazy").touch()
@@ -198,6 +199,7 @@ def test_a_reason_of_a_million_characters_is_read_once(text):
     )
 
 
+@pytest.mark.exhaustive
 def test_without_questions_a_failure_is_held_against_the_passing_session_that_is_like_it_for_longest(shop):
     sessions = [
         Graded("a", None, "failed", "missing: pay", ("agent", "find", "ask")),

@@ -89,6 +89,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.exhaustive
 async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_asked_for(
     sessions_of_all_origins,
 ):

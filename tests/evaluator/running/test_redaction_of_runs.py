@@ -59,6 +59,7 @@ def verdicts():
     return {grade.question_id: grade.verdict for grade in grades}
 
 
+@pytest.mark.exhaustive
 def test_a_run_stores_no_secret_and_judges_what_it_saw(folder):
     done = spangrade("run", "masked_agent.py:answer", "golden.json", "--out", "out", "--name", "main")
     assert done.code == 1
@@ -84,6 +85,7 @@ def test_a_run_whose_name_looks_like_a_secret_finds_its_sessions(folder):
         assert {one.tags[0].rpartition("@")[0] for one in db} == {"spangrade.run=ag:answer@a7583e39"}
 
 
+@pytest.mark.exhaustive
 def test_a_later_grade_of_what_is_masked_is_inconclusive(folder):
     spangrade("run", "masked_agent.py:answer", "golden.json")
     assert spangrade("grade", "golden.json").code == 1

@@ -125,6 +125,7 @@ def test_spans_that_the_agent_sends_by_itself_join_the_session(tmp_path):
     ],
     ids=["error", "type", "list", "redirect", "much", "packed", "packed twice"],
 )
+@pytest.mark.short_form("answered", 3)
 def test_an_answer_that_cannot_be_used_fails_the_session(tmp_path, answered, problem):
     with served(lambda *asked: answered) as url, sg.open(tmp_path / "db.duckdb") as db:
         run = db.run(HttpAgent(url), [question("one", "two")])
@@ -146,6 +147,7 @@ def test_an_answer_in_a_charset_that_is_none_is_read_as_utf_8(tmp_path):
 
 
 @pytest.mark.parametrize("status", [200, 401])
+@pytest.mark.short_form("status", 2)
 def test_no_message_shows_a_key_or_what_may_be_one_in_a_url(tmp_path, monkeypatch, status):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-S3CR3T\n")
 
@@ -207,6 +209,7 @@ def test_an_agent_is_refused_whose_url_is_not_http(url):
 
 
 @pytest.mark.parametrize("options", [("--http",), ("--model", "m", "--openai")])
+@pytest.mark.short_form("options", 2)
 def test_a_key_twice_in_an_answer_is_refused(tmp_path, monkeypatch, options):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": [question("one")]}))

@@ -54,6 +54,7 @@ def graded(*options):
     return json.loads("\n".join(done.out))
 
 
+@pytest.mark.exhaustive
 def test_runs_of_an_agent_that_was_edited_in_between_repeat_nothing(shop):
     run = ("run", "repeating.py:answer", "golden.json", "--repeat", "2", "--name")
     first = spangrade(*run, "main", "--all")
@@ -69,6 +70,7 @@ def test_runs_of_an_agent_that_was_edited_in_between_repeat_nothing(shop):
     assert [one["pass_hat_k"]["mean"] for one in repeats["rates"]] == [0.5, 0.5]
 
 
+@pytest.mark.exhaustive
 def test_the_sessions_of_one_run_are_graded_again_and_stored(shop):
     run = ("run", "repeating.py:answer", "golden.json", "--name")
     assert spangrade(*run, "main").code == 0
@@ -91,6 +93,7 @@ def test_the_sessions_of_one_run_are_graded_again_and_stored(shop):
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_runs_of_one_declared_version_repeat_each_other(shop):
     for name in ("main", "lazy"):
         (shop / name).touch()

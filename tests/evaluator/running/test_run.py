@@ -100,6 +100,7 @@ def test_a_run_asks_each_question_in_a_session_of_its_own_and_grades_the_session
     assert [error.message for error in sessions["refund"].errors] == ["ValueError: no refunds"]
 
 
+@pytest.mark.exhaustive
 def test_a_question_that_flips_is_one_line_of_the_comparison(shop):
     golden(shop, ORDERS)
     assert spangrade("run", "shop_agent.py:answer", "golden.json", "--name", "base").code == 0
@@ -124,6 +125,7 @@ def test_with_gates_the_comparison_decides_in_place_of_failed_sessions(shop):
     assert spangrade(*run, "worse", "--compare", "base", "--fail-if", "broken > 0").code == 1
 
 
+@pytest.mark.exhaustive
 def test_each_kind_of_callable_is_an_agent(shop):
     class Agent:
         def __call__(self, text):
@@ -178,6 +180,7 @@ def test_an_agent_that_does_not_answer_in_time_fails_its_session_and_holds_up_no
     assert dict(verdicts(run))["slow"] == "failed"
 
 
+@pytest.mark.exhaustive
 def test_what_the_limit_of_the_cost_leaves_out_is_named_and_completed_later(shop):
     command = ["run", "shop_agent.py:answer", "golden.json", "--name", "dear", "--repeat", "2"]
     where = ["--where", "metadata.topic = status"]
@@ -195,6 +198,7 @@ def test_what_the_limit_of_the_cost_leaves_out_is_named_and_completed_later(shop
         assert verdicts(db.runs()[-1]) == [("first", "passed")] * 2 + [("second", "passed")] * 2
 
 
+@pytest.mark.exhaustive
 def test_the_limit_of_the_cost_counts_what_a_run_to_complete_has_spent_before(shop):
     golden(shop, [question(f"q{n}", "Where is A-1001", calls=["A-1001"]) for n in range(4)])
     command = ["run", "shop_agent.py:answer", "golden.json", "--name", "dear"]
@@ -223,6 +227,7 @@ def test_a_run_to_complete_is_found_by_its_exact_name(shop):
         assert len(list(db)) == 4
 
 
+@pytest.mark.exhaustive
 def test_a_question_with_another_text_is_asked_again_and_another_agent_is_named(shop):
     golden(shop, ORDERS)
     command = ["run", "shop_agent.py:answer", "golden.json", "--name", "n"]
@@ -251,6 +256,7 @@ def test_a_question_with_another_text_is_asked_again_and_another_agent_is_named(
     assert sorted(graded) == ["Where is A-1002", "Where on earth is A-1001"]
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_was_killed_is_completed_without_the_interrupted_sessions(shop):
     golden(shop, [question(f"q{n}", "Where is A-1001", "And A-1002") for n in range(8)])
     slow = "\n\nimport time\n\ndef slow(text):\n    time.sleep(0.15)\n    return answer(text)\n"
@@ -294,6 +300,7 @@ def until_stored(folder, size):
 @pytest.mark.parametrize(
     "tag", ["spangrade.repeat=x", "spangrade.repeat=", f"spangrade.repeat={'9' * 5_000}"]
 )
+@pytest.mark.short_form("tag", 2)
 def test_a_session_of_a_planted_mark_is_no_repeat_of_a_run_that_is_resumed(shop, tag):
     recorded = Span(
         "1" * 32, "1" * 16, None, "invoke_agent shop", "INTERNAL", 10**18, 10**18 + 1,
@@ -419,6 +426,7 @@ def test_the_sessions_that_a_folder_brings_are_not_graded(tmp_path):
         assert {one.session_id for one in run.sessions} == {one.session_id for one in db}
 
 
+@pytest.mark.exhaustive
 def test_the_settings_give_what_a_command_does_not(shop):
     golden(shop, ORDERS)
     (shop / "spangrade.toml").write_text(
@@ -462,6 +470,7 @@ def test_without_settings_the_agent_and_the_dataset_are_asked_for(shop):
         ("own_framework", None),
     ],
 )
+@pytest.mark.short_form("package", 2)
 def test_a_run_names_the_package_that_records_the_spans_of_the_agents_framework(
     package, says, tmp_path, monkeypatch
 ):

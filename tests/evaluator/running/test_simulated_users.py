@@ -600,6 +600,7 @@ def test_a_page_and_a_text_show_what_is_simulated_beside_the_plan(shop):
     assert "The simulated user ended the conversation: plan_done as planned" in words
 
 
+@pytest.mark.exhaustive
 def test_a_review_labels_the_simulation_apart_from_the_agent(shop, monkeypatch):
     shop.answer = Models(cooperative)
     run()

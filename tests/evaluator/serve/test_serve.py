@@ -138,6 +138,7 @@ def test_what_is_sent_is_graded_and_shown_and_nothing_acknowledged_is_lost(
     assert stored(tmp_path) == acknowledged
 
 
+@pytest.mark.exhaustive
 def test_others_write_while_a_server_runs(tmp_path: Path, spangrade: Spangrade) -> None:
     with server(tmp_path, "--metric", "latency_metrics<=20") as one:
         assert one.send(0, 80) == 200
@@ -190,6 +191,7 @@ def test_parts_of_a_process_take_turns_in_the_order_in_which_they_ask(tmp_path: 
     assert turns_at(db) is None
 
 
+@pytest.mark.exhaustive
 def test_a_backup_is_taken_while_a_server_runs_and_restored_elsewhere(
     tmp_path: Path, spangrade: Spangrade
 ) -> None:

@@ -217,6 +217,7 @@ def test_the_extra_dev_has_the_plugins():
     "Or you can run certain tests",
     "uv run pytest line/tests/test_*",
 )
+@pytest.mark.exhaustive
 def test_tests_run_several_times_on_all_workers_and_one_by_one(tests, monkeypatch):
     monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
     tests.makepyfile(

@@ -110,6 +110,7 @@ def run(loaded, pytester, monkeypatch):
     return run
 
 
+@pytest.mark.exhaustive
 def test_an_eval_is_repeated_on_all_workers_and_its_pass_rate_told(run, gemini):
     """run with multiple counts automatically load balanced across all available workers"""
     result = run(EVALS, "--count", "8", "-n", "2", apart=True)
@@ -202,6 +203,7 @@ async def test_raises(conversation, text):
 """
 
 
+@pytest.mark.exhaustive
 def test_whatever_an_agent_is_asked_and_raises_is_stored_and_the_junit_file_can_be_read(
     run, no_key, pytester
 ):
@@ -436,6 +438,7 @@ def test_an_unknown_judge_is_reported_once_before_any_test_runs(run, gemini, mon
     assert gemini.calls == 0
 
 
+@pytest.mark.exhaustive
 def test_on_workers_too_the_environments_model_is_checked_before_any_test_runs(run, gemini, monkeypatch):
     gemini.models = set()
     monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", "gemini-8")
@@ -529,6 +532,7 @@ async def test_agent_of_the_running_loop():
     result.assert_outcomes(passed=4)
 
 
+@pytest.mark.exhaustive
 def test_a_conversation_is_kept_whole_whatever_the_environment_samples(run, no_key, pytester, monkeypatch):
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
     result = run(
@@ -598,6 +602,7 @@ def test_in_a_file_of_its_own():
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.short_form("workers", 2)
 def test_the_budget_of_calls_is_the_runs_whatever_the_number_of_workers(run, gemini, workers):
     evals = (
         EVALS
@@ -702,6 +707,7 @@ FLAKY = """
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.short_form("workers", 2)
 def test_repeated_tests_have_pass_at_k_and_pass_hat_k_and_the_call_at_which_runs_part(run, workers):
     result = run(FLAKY, "--count", "4", "-n", workers, apart=workers != "0")
     result.assert_outcomes(passed=7, failed=1)
@@ -743,6 +749,7 @@ def stored_run(folder):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.short_form("workers", 2)
 def test_the_evals_are_stored_as_a_run_with_their_verdicts_and_reasons(run, pytester, workers):
     if workers:
         option = ("--spangrade-db", "runs.duckdb")

@@ -84,6 +84,7 @@ def test_a_rule_that_is_none_is_refused_in_one_line(
     assert problem in done.err[0]
 
 
+@pytest.mark.exhaustive
 def test_rules_are_mined_checked_and_gates_at_every_door(
     tmp_path: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_rules_are_mined_checked_and_gates_at_every_door(
 
 
 @pytest.mark.skipif(not (SHARED / "data" / "tau_bench").is_dir(), reason="its recordings are not here")
+@pytest.mark.exhaustive
 def test_rules_of_a_real_model_are_held_back_by_their_own_figures(
     spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

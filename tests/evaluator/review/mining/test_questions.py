@@ -203,6 +203,7 @@ def test_many_sessions_become_a_golden_file_once(spangrade: Spangrade, tmp_path:
     assert graded.out == ["1 session: 1 passed", "also: 1 of 1 question nobody has reviewed"]
 
 
+@pytest.mark.exhaustive
 def test_a_longer_list_of_calls_is_compared_whole_beside_one_that_it_contains(
     spangrade: Spangrade, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_what_a_person_labelled_is_not_reviewed_again(db: public.Database) -> No
     assert "conversation-2" not in {one.session_id for one in db.to_review(metric="points")}
 
 
+@pytest.mark.exhaustive
 def test_keys_from_a_pipe_label_sessions(db: public.Database) -> None:
     order = [one.session_id for one in db.to_review()]
     command = [sys.executable, "-m", "spangrade", "label", "--by", "ann", "--db", str(db.path)]
@@ -84,6 +85,7 @@ def test_keys_from_a_pipe_label_sessions(db: public.Database) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
+@pytest.mark.exhaustive
 def test_keys_at_a_terminal_label_sessions_without_enter(db: public.Database) -> None:
     import pty
 

@@ -220,6 +220,7 @@ def people(*, number: int = 40) -> None:
     save(public.open("spangrade.duckdb"), *given)
 
 
+@pytest.mark.exhaustive
 def test_a_judge_that_changed_under_its_name_is_found_by_asking_it_again(
     judged: GeminiStandIn, spangrade: Spangrade
 ) -> None:

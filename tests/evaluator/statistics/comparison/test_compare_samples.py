@@ -202,6 +202,7 @@ def random_run(seed: int, questions: int, loss: float, *, is_second: bool) -> Sa
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.short_form("seed", 2)
 def test_no_interval_contradicts_its_word_or_its_p_value(seed: int) -> None:
     """Random runs, unchanged and worse, of few questions and many."""
     questions = (5, 9, 12, 25, 40, 210)[seed % 6]
@@ -246,6 +247,7 @@ def run_with_unknown(seed: int, questions: int, loss: float, unknown: float, *, 
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.short_form("seed", 2)
 def test_the_headline_the_gates_and_the_interval_of_passed_do_not_contradict_each_other(seed: int) -> None:
     """Random runs with inconclusive and broken sessions, and unanswered questions."""
     questions, unknown = (1, 4, 12, 30, 60)[seed % 5], (0.0, 0.05, 0.3)[seed % 3]

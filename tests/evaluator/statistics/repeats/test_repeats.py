@@ -61,6 +61,7 @@ def test_sessions_of_another_version_repeat_nothing(folder: Path, spangrade: Spa
     assert "2 questions with 4 sessions; those of 2 versions apart" in summary
 
 
+@pytest.mark.exhaustive
 def test_sessions_with_another_prompt_repeat_nothing_and_each_prompt_can_be_chosen(
     folder: Path, spangrade: Spangrade
 ) -> None:
