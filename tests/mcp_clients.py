@@ -22,13 +22,15 @@ from spangrade.evaluator.mcp.answers import NOTE
 from spangrade.evaluator.mcp.server import http_app
 from spangrade.evaluator.mcp.tools import Tools
 from spangrade.evaluator.view.server import HOST, listen
+from spangrade.tracer.receiver.access import Access
 
 
 @contextmanager
-def serving(tools: Tools, token: str | None = None) -> Iterator[str]:
+def serving(tools: Tools, token: str | None = None, access: Access | None = None) -> Iterator[str]:
     """Serve tools over HTTP; give the address."""
     listener = listen(0)
-    server = uvicorn.Server(uvicorn.Config(http_app(tools, token), log_config=None, ws="none"))
+    app = http_app(tools, access or Access(token))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

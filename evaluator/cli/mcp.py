@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,13 @@ class McpOptions:
     token_file: Path | None = option(
         None, "With --port: a file with what clients must send as a bearer token.", metavar="FILE"
     )
+    keys: Path | None = option(
+        None,
+        "With --port: the folder of `spangrade serve` whose keys clients send; they must be ones that may "
+        "read or, with --allow-labels, review.",
+        metavar="FOLDER",
+        rare=True,
+    )
     max_tokens: int = option(
         5000, "How many tokens an answer has at most.", least=1000, metavar="N", rare=True
     )
@@ -60,11 +68,13 @@ def mcp(
         sys.stdout.write(guide(SKILL))
         return
     person = labelling.person()
-    if to.token_file is not None and to.port is None:
-        raise InputError("--token-file is for clients over HTTP: expected --port, too")
+    for name, value in (("--token-file", to.token_file), ("--keys", to.keys)):
+        if value is not None and to.port is None:
+            raise InputError(f"{name} is for clients over HTTP: expected --port, too")
     try:
         from spangrade.evaluator.mcp.server import serve_http, server_of
         from spangrade.evaluator.mcp.tools import Tools
+        from spangrade.tracer.receiver.access import Access
     except ModuleNotFoundError as error:
         raise InputError(f"mcp needs {error.name}: pip install '.[mcp]' in its checkout") from None
 
@@ -75,4 +85,23 @@ def mcp(
             server_of(tools).run("stdio")
         else:
             given = secret(context, "token", to.token, to.token_file)
-            serve_http(tools, to.port, given, ready=lambda url: _log.warning("%s at %s", opened.path, url))
+            access = Access(given or None) if to.keys is None else Access(allows=_by_keys(to.keys))
+            serve_http(tools, to.port, access, ready=lambda url: _log.warning("%s at %s", opened.path, url))
+
+
+def _by_keys(folder: Path) -> Callable[[str, str], bool]:
+    """Return whether a key of a server may do something. Raises InputError if the server has no keys."""
+    from spangrade.evaluator.serve.keys import KeyFile
+
+    keys = KeyFile(folder / "keys.json")
+    if not keys.exists():
+        raise InputError(f"--keys {folder}: no keys there: spangrade serve keys create NAME --role read")
+
+    def allows(text: str, purpose: str) -> bool:
+        try:
+            found = keys.find(text)
+        except InputError:
+            return False
+        return found is not None and found.role.may(purpose)
+
+    return allows

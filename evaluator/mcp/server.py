@@ -47,36 +47,40 @@ def server_of(tools: Tools) -> MCPServer[Any]:
     return server
 
 
-def serve_http(tools: Tools, port: int, token: str | None, ready: Callable[[str], None]) -> None:
+def serve_http(tools: Tools, port: int, access: Access, ready: Callable[[str], None]) -> None:
     """Serve the tools at a port of the loopback until SIGINT or SIGTERM; port 0 is any free one.
 
-    With a `token` clients must send it. Raises InputError if the port is in use.
+    Clients must show what `access` asks for. Raises InputError if the port is in use.
     """
     with listen(port) as listener:
         ready(f"http://{HOST}:{listener.getsockname()[1]}/mcp")
-        serve_app(http_app(tools, token), listener)
+        serve_app(http_app(tools, access), listener)
 
 
-def http_app(tools: Tools, token: str | None) -> ASGIApp:
-    """Return the application that serves the tools over HTTP to whoever has the token."""
+def http_app(tools: Tools, access: Access) -> ASGIApp:
+    """Return the application that serves the tools over HTTP to whoever `access` lets in.
+
+    A key of `spangrade serve` must be one that may read or, if the tools write, review.
+    """
     # Each request is answered by itself: nothing has to be remembered of a client.
     app: ASGIApp = server_of(tools).streamable_http_app(stateless_http=True, json_response=True, host=HOST)
-    return _WithToken(app, Access(token or None))
+    return _Guarded(app, access, "read" if tools.person is None else "review")
 
 
-class _WithToken:
+class _Guarded:
     """Answers only requests that show what `Access` asks for."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, purpose: str) -> None:
         self._app = app
         self._access = access
+        self._purpose = purpose
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
         if scope["type"] == "http":
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             try:
-                self._access.check(headers)
+                self._access.check(headers, self._purpose)
             except RejectedError as error:
                 app = PlainTextResponse(error.message, error.http)
         await app(scope, receive, send)
