@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -94,6 +94,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
         routes=[
             Route("/", pages.overview, methods=["GET"]),
             Route("/overview", pages.overview, methods=["GET"]),
+            Route("/live", pages.live, methods=["GET"]),
             Route("/overview/causes", pages.causes, methods=["GET"]),
             Route("/sessions", pages.sessions, methods=["GET"]),
             Route("/count", pages.count, methods=["GET"]),
@@ -149,6 +150,9 @@ class _Pages:
         with self._database.reading() as store:
             values = overview_page(store, request.query_params, self._database.only)
         return self._page("overview.html", values)
+
+    def live(self, request: Request) -> Response:  # noqa: ARG002
+        return JSONResponse({"mark": self._database.mark, "notice": self._database.notice})
 
     def causes(self, request: Request) -> Response:
         with self._database.reading() as store:
@@ -224,8 +228,9 @@ class _Pages:
 
     def _label(self, store: Store, request: Request, form: Mapping[str, str]) -> None:
         session_id = _session_id(store, request)
-        queue = [one for one in parse_qsl(urlsplit(form.get("back", "")).query) if one[0] in _QUEUE]
-        page = self._links.session(session_id)
+        back = urlsplit(form.get("back", ""))
+        queue = [one for one in parse_qsl(back.query) if one[0] in _QUEUE]
+        page = form["back"] if back.path == self._links.judge() else self._links.session(session_id)
         self._writer().write(store, session_id, form, f"{page}?{urlencode(queue)}" if queue else page)
 
     def _add_golden(self, store: Store, request: Request, form: Mapping[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +43,11 @@ class Viewed(Protocol):
         ...
 
     @property
+    def mark(self) -> str:
+        """A text that changes when pages may show something new; always the same where that is not known."""
+        ...
+
+    @property
     def only(self) -> Collection[str] | None:
         """The ids of the sessions that lists have, as of the store that was given last; None is all."""
         ...
@@ -68,6 +73,7 @@ class ViewedLake:
     """A lake that pages read while updates write: each page is made of one commit."""
 
     notice = ""
+    mark = ""
 
     def __init__(self, lake: LakeReader, select: Selection = Selection()) -> None:
         self.only: Collection[str] | None = None
@@ -122,6 +128,16 @@ class ViewedDatabase:
         self._one_at_a_time = threading.Lock()  # a process can open a file once
         self._stopping = threading.Event()
         self._deriving: threading.Thread | None = None
+
+    @property
+    def mark(self) -> str:
+        """A text that changes when the file is written: it is not opened for that."""
+        marks = []
+        for file in (self.path, self.path.with_name(f"{self.path.name}.wal")):
+            with suppress(OSError):
+                status = file.stat()
+                marks.append(f"{status.st_mtime_ns}.{status.st_size}")
+        return "-".join(marks)
 
     @contextmanager
     def reading(self) -> Iterator[Store]:

@@ -158,6 +158,10 @@ class ServerLinks:
         """Return the address of rows of the grid of a run."""
         return f"{base_path()}/run/{url_part(run_id)}/rows?{urlencode(filters)}"
 
+    def live(self) -> str:
+        """Return the address that says whether a page would show something new."""
+        return f"{base_path()}/live"
+
     def causes(self) -> str:
         """Return the address of why the sessions of the first page failed."""
         return f"{base_path()}/overview/causes"

@@ -58,5 +58,6 @@
     if (event.target.matches("details[data-load]") && event.target.open) load(event.target);
   }, true);
   window.spangradeLoad = fetched;
+  window.spangradeStart = start;
   start(document);
 })();
