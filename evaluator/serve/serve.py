@@ -29,6 +29,7 @@ from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.watch import WatchSummary, watch
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.server import (
     QuietServer,
     ReceiverSettings,
@@ -238,6 +239,7 @@ def _config(
     )
     return uvicorn.Config(
         entrance,
+        http=limited_protocol(options.receiver.limits),
         log_config=None,
         access_log=False,
         lifespan="off",

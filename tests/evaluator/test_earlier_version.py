@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from command_line import Spangrade
-from paths import FIXTURES
+from paths import FIXTURES, ROOT, SAMPLE
 
 import spangrade as sg
 
@@ -73,3 +73,50 @@ def test_a_spool_is_loaded(tmp_path: Path) -> None:
     db = sg.open(unpacked("spool", tmp_path) / "s.duckdb")
     assert len(list(db.sessions())) == 4
     assert rows(db.path, "SELECT count(*) FROM spans") == [(44,)]
+
+
+GOLDEN = str(SAMPLE / "customer_service_golden.json")
+FIRST = [  # commands as the first that opens the database
+    ("sessions", "--all"),
+    ("sql", "SELECT count(*) FROM sessions"),
+    ("show", "conversation-1"),
+    ("show", "conversation-1", "--why"),
+    ("runs",),
+    ("compare", "first", "second"),
+    ("explain", "second"),
+    ("trend", "tool_success_rate"),
+    ("regrade", "first"),
+    ("grade", GOLDEN),
+    ("watch", "--once", "--metric", "token_usage<=1000000"),
+    ("label", "conversation-2", "fail", "--by", "ines"),
+    ("score", "conversation-2", "thumbs=0"),
+    ("lint",),
+    ("derive",),
+    ("import", str(SAMPLE / "spans.otlp.jsonl")),
+    ("view", "--export", "PAGES", "--run", "first"),
+    ("judge", "agreement", "--metric", "tool_success_rate", "--threshold", "1"),
+    ("convert", "conversation-1", "-o", "GOLDEN"),
+    ("delete", "--session", "conversation-4"),
+]
+
+
+@pytest.mark.short_form("words", 10)
+@pytest.mark.parametrize("words", FIRST, ids=" ".join)
+def test_a_database_opens_under_every_command_and_keeps_what_was_given(
+    words: tuple[str, ...], tmp_path: Path, spangrade: Spangrade
+) -> None:
+    db = unzipped("edd9acc.duckdb", tmp_path)
+    given = "SELECT run_id, session_id, metric, value, passed, outcome, source, author, label FROM scores"
+    kept = f"{given} WHERE session_id NOT IN ('conversation-2', 'conversation-4') ORDER BY ALL"
+    before, spans = (set(rows(db, query)) for query in (kept, "SELECT span_id FROM spans"))
+    assert rows(db, "SELECT max(version) FROM schema_version") == [(8,)]
+    named = {"PAGES": tmp_path / "pages", "GOLDEN": tmp_path / "golden.json"}
+    done = spangrade(*(named.get(word, word) for word in words), "--db", db)
+    assert done.code in (0, 1, 4), done  # 4: too few labels to say how often a judge is right
+    assert not any("Traceback" in line or "defect" in line for line in done.err)
+    assert before <= set(rows(db, kept))
+    if words[0] != "delete":
+        assert spans <= set(rows(db, "SELECT span_id FROM spans"))
+    sg.open(db).label("conversation-1", "fail", by="ann")  # it is written to, in the schema of today
+    newest = int(sorted((ROOT / "tracer" / "store" / "migrations").glob("*.sql"))[-1].name[:4])
+    assert rows(db, "SELECT max(version) FROM schema_version") == [(newest,)]

@@ -41,13 +41,18 @@ def limited_protocol(limits: Limits) -> type[H11Protocol]:
 
         def shutdown(self) -> None:
             is_idle = self.cycle is None or self.cycle.response_complete
-            super().shutdown()
+            if not self.transport.is_closing():  # closed twice, one over TLS can be neither asked nor aborted
+                super().shutdown()
             if is_idle and not self.transport.get_write_buffer_size():
                 self.transport.abort()  # over TLS, closing waits for the answer of the client, which is idle
 
         def _wait_for_headers(self) -> None:
             if self._deadline is None:
-                self._deadline = self.loop.call_later(limits.headers_s, self.transport.close)
+                self._deadline = self.loop.call_later(limits.headers_s, self._give_up)
+
+        def _give_up(self) -> None:
+            if not self.transport.is_closing():
+                self.transport.close()
 
         def _stop_waiting(self) -> None:
             if self._deadline is not None:

@@ -19,12 +19,16 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import grpc
 import pytest
 from command_line import Spangrade
+from faults.team_server import play
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from paths import SAMPLE
 from receiving import request, self_signed
 
 from spangrade.evaluator.serve.backup import DATABASE, rows_of_tables
+from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.tracer.errors import StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.turns import taking_turns, turns_at
@@ -39,10 +43,22 @@ class Server(NamedTuple):
     process: subprocess.Popen[str]
     pages: str
     http: str
+    grpc: str
 
     def get(self, path: str, key: str = "") -> tuple[int, str]:
         """Return the status and the text of an address of the pages."""
         return answer(f"{self.pages.rstrip('/')}{path}", key)
+
+    def send_over_grpc(self, key: str) -> str:
+        """Send a span over gRPC, and return the status."""
+        with grpc.insecure_channel(self.grpc) as channel:
+            try:
+                TraceServiceStub(channel).Export(
+                    request(0, 1, **ATTRIBUTES), metadata=[("authorization", f"Bearer {key}")], timeout=WAIT_S
+                )
+            except grpc.RpcError as error:
+                return str(error.code().name)
+        return "OK"
 
     def send(self, first: int, count: int, key: str = "") -> int:
         """Send spans over OTLP, and return the status."""
@@ -72,11 +88,11 @@ def server(folder: Path, *options: str) -> Iterator[Server]:
         said = ""
         while line := process.stderr.readline():
             said += line
-            if found := re.search(r"pages at (\S+), OTLP over HTTP at (\S+),", line):
+            if found := re.search(r"pages at (\S+), OTLP over HTTP at (\S+), over gRPC at (\S+)", line):
                 break
         else:
             raise AssertionError(said)
-        yield Server(process, found[1], found[2])
+        yield Server(process, found[1], found[2], found[3])
     finally:
         process.kill()
         process.wait()
@@ -136,6 +152,26 @@ def test_what_is_sent_is_graded_and_shown_and_nothing_acknowledged_is_lost(
         one.process.terminate()
         assert one.process.wait(30) == 0
     assert stored(tmp_path) == acknowledged
+
+
+def test_every_role_over_otlp_and_a_key_that_is_revoked_ends_at_once(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    keys = {role: file.create(str(role), role) for role in Role}
+    accepted, refused = (200, "OK"), (401, "UNAUTHENTICATED")
+    with server(tmp_path) as one:
+
+        def answers() -> dict[Role, tuple[int, str]]:
+            return {role: (one.send(0, 1, key), one.send_over_grpc(key)) for role, key in keys.items()}
+
+        may_send = {Role.SEND: accepted, Role.ADMIN: accepted}
+        assert answers() == {**dict.fromkeys(Role, refused), **may_send}
+        file.revoke("send")
+        assert answers() == {**dict.fromkeys(Role, refused), Role.ADMIN: accepted}
+
+
+@pytest.mark.exhaustive
+def test_nothing_is_lost_doubled_or_seen_by_the_wrong_key_while_a_team_works() -> None:
+    assert play(640, 4, [signal.SIGKILL]) == []
 
 
 @pytest.mark.exhaustive

@@ -7,12 +7,14 @@ import gzip
 import json
 import random
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import grpc
 import pytest
@@ -695,3 +697,20 @@ def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
     for landing in (None, str(tmp_path)):
         with pytest.raises(InputError, match=f"^{missing}: no such folder: the spool is made in it$"):
             ReceiverSettings(db=missing / "x", landing=landing).check()
+
+
+def test_a_connection_over_tls_that_waits_for_its_client_to_close_does_not_hinder_the_end(
+    tmp_path: Path,
+) -> None:
+    certificate, key = self_signed(tmp_path)
+    tls = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    with receiver(tmp_path / "s.duckdb", *tls) as started:
+        trust = ssl.create_default_context(cafile=str(certificate))
+        address = ("127.0.0.1", urlsplit(started.http).port)
+        with (
+            socket.create_connection(address) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=True) as client,
+        ):
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert client.recv(12) == b"HTTP/1.1 200"
+            assert started.stop() == 0
