@@ -362,7 +362,7 @@ def play(spans: int, agents: int, ends: Sequence[signal.Signals] = ENDS, *, more
                 for thread in sending:
                     thread.join()
             sent_s = time.monotonic() - began_s
-            wait(lambda: is_done(team), for_s=600)
+            wait(lambda: is_done(team), for_s=1800, every_s=10)  # each look takes the file from the server
             all_s = time.monotonic() - began_s
             team.over.set()
             for thread in others:
@@ -382,11 +382,13 @@ def play(spans: int, agents: int, ends: Sequence[signal.Signals] = ENDS, *, more
         team.wrong.append(f"{beside} of {len(team.write_s)} writes beside the server are stored")
     if stored != distinct or distinct != team.acknowledged:
         team.wrong.append("spans are lost or doubled")
+    if graded * OF_SESSION != distinct:
+        team.wrong.append(f"{distinct // OF_SESSION - graded:,} sessions are not graded")
     growth = team.growth()
     if growth is not None and growth > MOST_GROWTH:
         team.wrong.append(f"memory grew to {growth:.2f} times that of minute five")
     print(
-        f"{team.acknowledged:,} spans acknowledged in {sent_s:.0f} s, all graded after {all_s:.0f} s; "
+        f"{team.acknowledged:,} spans acknowledged in {sent_s:.0f} s, waited {all_s:.0f} s for the grades; "
         f"{team.acknowledged - distinct} lost, {stored - distinct} doubled; {graded:,} sessions graded, "
         f"{len(labels)} labels; {len(ends)} ends"
     )
@@ -438,11 +440,11 @@ def is_done(team: Team) -> bool:
     return False
 
 
-def wait(until: Callable[[], bool], for_s: float = 3 * 3600.0) -> None:
+def wait(until: Callable[[], bool], for_s: float = 3 * 3600.0, every_s: float = 0.2) -> None:
     """Wait until a function returns true, or give up."""
     give_up_s = time.monotonic() + for_s
     while not until() and time.monotonic() < give_up_s:
-        time.sleep(0.2)
+        time.sleep(every_s)
 
 
 def figures(seconds: Sequence[float]) -> str:
