@@ -13,7 +13,7 @@ from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.stored import Stored
 
-SESSIONS_AT_ONCE = 2_000
+SESSIONS_AT_ONCE = 4_000
 _NO_ROWS = SessionRows([], {})
 
 

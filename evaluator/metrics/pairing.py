@@ -37,6 +37,7 @@ _MOST_ROUNDS = 5
 _MOST_COMPARED = 20  # calls of a tool, of which the nearest to an expected one is looked for
 
 _Match = Callable[[ReferenceToolInteraction, ToolInteraction], bool]
+_Known = dict[tuple[int, int, ArgumentMatcher], bool | None]  # by the identities of calls
 
 
 class Context(NamedTuple):
@@ -111,7 +112,7 @@ class CallPairings:
         self.values = user_values(session, question)
         self.lists = _compared_lists(question, self.calls)
         self._pairings: dict[tuple[int, ArgumentMatcher, bool], Pairing] = {}
-        self._matches: dict[tuple[int, int, ArgumentMatcher], bool | None] = {}
+        self._known: _Known = {}
 
     def context(self, matcher: ArgumentMatcher) -> Context:
         """Return how arguments are compared by a matcher."""
@@ -123,12 +124,7 @@ class CallPairings:
         self, expected: ReferenceToolInteraction, call: ToolInteraction, matcher: ArgumentMatcher = "subset"
     ) -> bool | None:
         """Return whether a call of the session meets one of the question's, as `is_match` does."""
-        if expected.tool_name != call.tool_name:
-            return False
-        key = id(expected), id(call), matcher
-        if key not in self._matches:
-            self._matches[key] = is_match(expected, call, self.context(matcher))
-        return self._matches[key]
+        return _matches(expected, call, self.context(matcher), self._known)
 
     def pairing(
         self,
@@ -148,10 +144,12 @@ class CallPairings:
             if certain is not None and certain.equal:
                 found = certain
             else:
+                context, known = self.context(matcher), self._known
 
                 def match(wanted: ReferenceToolInteraction, call: ToolInteraction) -> bool:
-                    known = self.match(wanted, call, matcher)
-                    return at_best if known is None else known
+                    # Without this object, which would keep a session in memory by a cycle.
+                    found = _matches(wanted, call, context, known)
+                    return at_best if found is None else found
 
                 found = pairing_of(expected, self.calls, match)
             self._pairings[key] = found
@@ -165,6 +163,18 @@ class CallPairings:
     def _differing(self, expected: Sequence[ReferenceToolInteraction]) -> int:
         missing = len(expected) - self.pairing(expected).matched
         return missing + abs(len(self.calls) - len(expected) + missing)
+
+
+def _matches(
+    expected: ReferenceToolInteraction, call: ToolInteraction, context: Context, known: _Known
+) -> bool | None:
+    """Return what is known of a call, or whether it matches, which is known from then on."""
+    if expected.tool_name != call.tool_name:
+        return False
+    key = id(expected), id(call), context.matcher
+    if key not in known:
+        known[key] = is_match(expected, call, context)
+    return known[key]
 
 
 _LATEST: list[CallPairings] = []
