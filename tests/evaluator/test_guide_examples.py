@@ -158,6 +158,7 @@ def test_the_session_that_does_what_the_examples_say_passes_each_of_them(graded:
         pytest.param({"service": "shop"}, "agent_routing", id="another service"),
     ],
 )
+@pytest.mark.short_form("change", 6)
 def test_a_session_that_differs_from_one_of_the_examples_fails_by_it(
     graded: Any, tmp_path: Path, change: dict[str, Any], missed: str
 ) -> None:

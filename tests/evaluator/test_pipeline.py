@@ -77,6 +77,7 @@ def grade_while(db: Database, meanwhile: Callable[[], None]) -> tuple[Run, list[
         return running.result(60), blocking.graded
 
 
+@pytest.mark.exhaustive
 def test_others_read_and_write_while_a_metric_runs(db: Database, tmp_path: Path) -> None:
     def meanwhile() -> None:
         command = [sys.executable, "-m", "spangrade"]

@@ -40,6 +40,7 @@ def code(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ((PLANNED,), [{"name": "find", "result": 3}], (4, 4)),  # the result stays unknown
     ],
 )
+@pytest.mark.short_form("calls", 6)
 def test_a_requested_call_counts_as_made_where_the_question_or_an_option_says_so(
     code: Any, calls: tuple[Call, ...], expected: list[Any], codes: tuple[int, int]
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_requested_call_counts_as_made_where_the_question_or_an_option_says_so
         ({"before": [["book", "find"]]}, (4, 1)),
     ],
 )
+@pytest.mark.short_form("references", 3)
 def test_every_gate_of_calls_counts_it(code: Any, references: dict[str, Any], codes: tuple[int, int]) -> None:
     calls = Call("look"), PLANNED
     assert (code(*calls, **references), code(*calls, **references, options=COUNT)) == codes

@@ -145,6 +145,7 @@ def test_a_query_is_stopped_after_its_time(db: Path) -> None:
     assert str(stopped.value) == "timeout_s: stopped after 0.1 s: select less, or raise the limit"
 
 
+@pytest.mark.exhaustive
 def test_what_cannot_be_stopped_is_reported_while_it_runs(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "GRACE_S", 0.1)
     overrun = threading.Event()

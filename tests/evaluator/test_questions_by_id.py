@@ -40,6 +40,7 @@ def verdicts(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 FIND = {"reference_tool_interactions": [{"name": "find"}]}
 
 
+@pytest.mark.exhaustive
 def test_a_session_answers_by_its_id_alone_with_any_number_of_turns(verdicts: Any) -> None:
     assert verdicts({"id": "a", **FIND}, options=ANSWERS) == (0, {"a": "passed"})
     assert verdicts({"id": "a", "forbidden_tools": ["find"]}, options=ANSWERS) == (1, {"a": "failed"})

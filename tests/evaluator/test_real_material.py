@@ -125,6 +125,7 @@ def test_every_file_goes_through_a_door_here() -> None:
 
 
 @pytest.mark.parametrize("name", CAPTURED_SESSIONS)
+@pytest.mark.short_form("name", 2)
 def test_a_recording_is_imported_as_it_happened(spangrade: Spangrade, tmp_path: Path, name: str) -> None:
     db = tmp_path / "s.duckdb"
     done = spangrade("import", *recordings(name), "--db", db)
@@ -150,6 +151,7 @@ def values(line: dict[str, Any], *names: str) -> list[float]:
 REFERENCES = ("agent_routing", "trajectory_accuracy", "tool_usage_accuracy")
 
 
+@pytest.mark.exhaustive
 def test_the_shop_is_graded_by_its_own_questions(spangrade: Spangrade, tmp_path: Path) -> None:
     files = [file for name in CAPTURED_SESSIONS if name.startswith("cs") for file in recordings(name)]
     spans = [part for file in files for part in ("--spans", file)]
@@ -160,6 +162,7 @@ def test_the_shop_is_graded_by_its_own_questions(spangrade: Spangrade, tmp_path:
     assert found == [pytest.approx(one) for one in ([1, 1, 1 / 6], [1, 1, 2 / 6], [1, 1, 1], [1, 1, 1])]
 
 
+@pytest.mark.exhaustive
 def test_the_pipeline_is_graded_by_its_own_questions(spangrade: Spangrade, tmp_path: Path) -> None:
     spans = [part for file in (*recordings("q1"), *recordings("q2")) for part in ("--spans", file)]
     lines = graded(spangrade, tmp_path, RETAIL / "retail_ai_location_strategy_golden.json", *spans)
@@ -173,6 +176,7 @@ def test_the_pipeline_is_graded_by_its_own_questions(spangrade: Spangrade, tmp_p
 
 
 @pytest.mark.parametrize("name", ROWS)
+@pytest.mark.short_form("name", 2)
 def test_rows_are_stored_and_graded_as_what_they_record(
     spangrade: Spangrade, tmp_path: Path, name: str
 ) -> None:

@@ -62,7 +62,6 @@ def test_spans_can_be_queried(db: Path) -> None:
         "CREATE TEMP MACRO m() AS TABLE SELECT * FROM read_text('other.csv'); FROM m()",
     ],
 )
-@pytest.mark.short_form("query", 2)
 def test_nothing_is_written_and_no_file_or_network_is_reached(
     query: str, db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

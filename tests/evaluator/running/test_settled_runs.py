@@ -64,6 +64,7 @@ def wrong(folder, numbers):
 RUN = ["run", "shop_agent.py:answer", "golden.json", "--name"]
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_is_worse_stops_when_that_is_known(shop):
     wrong(shop, range(3))
     assert spangrade(*RUN, "base").code == 1
@@ -98,6 +99,7 @@ def test_the_ten_lines_say_after_how_many_questions_a_run_was_settled(shop):
     assert f"exit code {done.code}: {settled}" in done.out
 
 
+@pytest.mark.exhaustive
 def test_questions_that_are_left_out_are_not_passed(shop):
     wrong(shop, [])
     with sg.open() as db:
@@ -109,6 +111,7 @@ def test_questions_that_are_left_out_are_not_passed(shop):
         assert len(run.unanswered_questions) == run.not_run == 60 - run.settled.asked
 
 
+@pytest.mark.exhaustive
 def test_repeats_of_a_question_are_one_and_its_baseline_was_asked_as_often(shop):
     wrong(shop, [])
     with sg.open() as db:
@@ -138,6 +141,7 @@ def test_repeats_of_a_question_are_one_and_its_baseline_was_asked_as_often(shop)
         (["--compare", "base", "--fail-if", "worse"], "expected it without --stop-when-settled"),
     ],
 )
+@pytest.mark.short_form("options", 2)
 def test_what_cannot_settle_a_run_is_named_before_the_agent_runs(shop, options, problem):
     wrong(shop, [])
     if "other gates" in problem:

@@ -168,6 +168,7 @@ def graded(agent="answer", *more):
 
 
 @pytest.mark.parametrize("user", SOUND)
+@pytest.mark.short_form("user", 2)
 def test_an_agent_that_asks_back_is_answered_and_graded(shop, user):
     shop.answer = Models(user)
     assert graded() == ("passed", "")
@@ -191,6 +192,7 @@ def test_an_agent_that_asks_back_is_answered_and_graded(shop, user):
 
 
 @pytest.mark.parametrize("user", SOUND[:2])
+@pytest.mark.short_form("user", 2)
 def test_an_agent_that_fails_a_sound_user_fails(shop, user):
     shop.answer = Models(user)
     verdict, reason = graded("claims")
@@ -200,6 +202,7 @@ def test_an_agent_that_fails_a_sound_user_fails(shop, user):
 
 @pytest.mark.parametrize("agent", ["answer", "claims"])
 @pytest.mark.parametrize("user", [*BY_RULE, *JUDGED])
+@pytest.mark.short_form("user", 9)
 def test_a_session_whose_user_broke_is_inconclusive_whatever_the_agent_did(shop, user, agent):
     shop.answer = Models(user)
     why = BY_RULE.get(user, "as the stand-in sees it")
@@ -219,6 +222,7 @@ def test_without_a_judge_what_rules_cannot_tell_is_inconclusive(shop, monkeypatc
     assert reason.startswith("simulation_valid: judge openai/none: no key")
 
 
+@pytest.mark.exhaustive
 def test_the_budget_of_the_user_holds_and_the_rest_is_asked_on_resume(shop):
     questions = [{**RETURN, "id": f"return-{number}"} for number in range(6)]
     for number, question in enumerate(questions):
@@ -262,6 +266,7 @@ def test_repeats_of_a_scenario_are_counted_together(shop):
     assert printed["repeats"]["questions"] == 1
 
 
+@pytest.mark.exhaustive
 def test_production_figures_leave_simulated_sessions_out_unless_asked(shop):
     shop.answer = Models(cooperative)
     run()
@@ -322,6 +327,7 @@ def sure(prompt):
     return cooperative(prompt)
 
 
+@pytest.mark.exhaustive
 def test_a_replay_says_the_same_lines_until_the_agents_paths_part(shop):
     Path("shop_agent.py").write_text(textwrap.dedent(REPLAYED))
     shop.answer = Models(cooperative)
@@ -357,6 +363,7 @@ def test_a_replay_says_the_same_lines_until_the_agents_paths_part(shop):
     assert "there is no run 'none' with simulated users" in done.err[0]
 
 
+@pytest.mark.exhaustive
 def test_a_replay_names_what_has_changed_since_and_what_the_run_lacks(shop):
     shop.answer = Models(cooperative)
     run()
@@ -383,6 +390,7 @@ def test_a_replay_names_what_has_changed_since_and_what_the_run_lacks(shop):
     )
 
 
+@pytest.mark.exhaustive
 def test_a_comparison_says_where_the_paths_of_a_replay_part(shop):
     Path("shop_agent.py").write_text(textwrap.dedent(REPLAYED))
     shop.answer = Models(sure)
@@ -475,6 +483,7 @@ class Agrees(Models):
         ),
     ],
 )
+@pytest.mark.short_form("kind", 4)
 def test_a_drill_makes_a_tool_fail_and_is_recorded_on_the_call(shop, kind, value, reply, calls):
     drill(kind, value)
     shop.answer = Agrees(gets_it)
@@ -504,6 +513,7 @@ def test_a_drill_that_did_not_happen_is_inconclusive(shop):
 @pytest.mark.parametrize(
     ("calls", "missed"), [((1, 3), "call 3 of look_up was not made"), ((1, 2), None)], ids=str
 )
+@pytest.mark.short_form("calls", 2)
 def test_each_fault_of_a_drill_is_counted_by_its_number(shop, calls, missed):
     drills(*({"tool": "look_up", "call": call, "kind": "fails"} for call in calls))
     shop.answer = Agrees(gets_it)

@@ -814,6 +814,7 @@ def test_order(order):
 """
 
 
+@pytest.mark.exhaustive
 def test_each_attempt_of_a_test_that_is_run_again_is_a_session_of_its_question(run, pytester):
     done = run(RERUN, "--reruns", "2", "--spangrade-db", "runs.duckdb", "-n", "2", apart=True)
     outcomes = done.parseoutcomes()

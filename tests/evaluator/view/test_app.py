@@ -118,6 +118,7 @@ def test_a_run_and_the_filters_that_it_links_to_are_served(served: Served, sampl
     assert served.get(f"/count?verdict=passed&run={row['run_id']}").text == "4 sessions"
 
 
+@pytest.mark.exhaustive
 def test_a_session_is_shown_with_a_run_by_its_name_or_id(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     database = spangrade_api.open(db)
@@ -131,6 +132,7 @@ def test_a_session_is_shown_with_a_run_by_its_name_or_id(tmp_path: Path) -> None
         assert served.get("/session/conversation-1?run=none").status == 400
 
 
+@pytest.mark.exhaustive
 def test_a_session_with_any_id_has_an_address(tmp_path: Path) -> None:
     ids = {
         "a/b",
@@ -167,6 +169,7 @@ def test_pages_are_read_while_another_process_writes(tmp_path: Path) -> None:
         assert listed_in(served) == {"first", *(f"conversation-{number}" for number in (1, 2, 3, 4))}
 
 
+@pytest.mark.exhaustive
 def test_lists_have_the_sessions_that_were_selected(tmp_path: Path) -> None:
     db = record(tmp_path, "first")
     spangrade_api.open(db).import_files(SAMPLE / "spans.otlp.jsonl")
@@ -196,6 +199,7 @@ def test_new_spans_are_derived_after_the_page_that_saw_them(tmp_path: Path) -> N
     database.stop()
 
 
+@pytest.mark.exhaustive
 def test_a_notice_of_a_process_that_held_the_database_goes_with_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +279,7 @@ def test_view_says_what_is_wrong_in_one_line(spangrade: Spangrade, tmp_path: Pat
     )
 
 
+@pytest.mark.exhaustive
 def test_view_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "spangrade", "view", "--db", record(tmp_path, "one"), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

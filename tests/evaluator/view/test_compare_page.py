@@ -69,6 +69,7 @@ def test_the_page_has_the_numbers_of_the_command(tmp_path: Path) -> None:
     assert sum(map(len, questions.values())) > 0
 
 
+@pytest.mark.exhaustive
 def test_a_comparison_leads_to_both_sessions_of_a_flip(served: Served) -> None:
     page = served.get("/compare?a=before&b=after")
     assert page.status == 200

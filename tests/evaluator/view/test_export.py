@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
 from command_line import Spangrade
 from hard_sessions import golden, store_session
 from made_once import copy_of_sample
@@ -24,6 +25,7 @@ def exported(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.exhaustive
 def test_a_run_becomes_an_index_and_a_page_for_each_session(tmp_path: Path, spangrade: Spangrade) -> None:
     open_database(tmp_path / "s.duckdb").grade(SAMPLE)
     done = spangrade("view", "--db", tmp_path / "s.duckdb", "--export", tmp_path / "site")
@@ -41,6 +43,7 @@ def test_a_run_becomes_an_index_and_a_page_for_each_session(tmp_path: Path, span
             assert not fragment or f'id="{fragment}"' in html_of_target, link.get("href")
 
 
+@pytest.mark.exhaustive
 def test_the_folder_has_the_grid_and_the_sessions_of_the_report(tmp_path: Path, spangrade: Spangrade) -> None:
     database = open_database(tmp_path / "s.duckdb")
     database.grade(SAMPLE, name="before")
@@ -103,6 +106,7 @@ def test_a_hostile_session_has_a_page_under_a_harmless_name(tmp_path: Path, span
     assert [dangers(parsed(html), scripts=1) for html in pages.values()] == [[], []]
 
 
+@pytest.mark.exhaustive
 def test_a_run_is_exported_by_its_name(tmp_path: Path, spangrade: Spangrade) -> None:
     database = open_database(copy_of_sample(tmp_path / "s.duckdb"))
     database.grade(gates="cost<=1", name="main")

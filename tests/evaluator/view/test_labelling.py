@@ -75,6 +75,7 @@ def test_a_rubric_a_turn_and_a_number_can_be_given(served: Served, db: Path) -> 
     ]
 
 
+@pytest.mark.exhaustive
 def test_each_step_is_undone_and_an_earlier_label_comes_back(served: Served, db: Path) -> None:
     path = f"/session/{ONE}/labels"
     send(served, path, verdict="pass", note="good")
@@ -172,6 +173,7 @@ def test_without_permission_nothing_is_written_and_nothing_offers_it(db: Path) -
         ({"verdict": "remove"}, "you gave no label on this session"),
     ],
 )
+@pytest.mark.short_form("fields", 3)
 def test_what_cannot_be_stored_says_why(
     served: Served, db: Path, fields: dict[str, str], message: str
 ) -> None:
@@ -183,6 +185,7 @@ def test_what_cannot_be_stored_says_why(
 @pytest.mark.parametrize(
     "back", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:1", ""]
 )
+@pytest.mark.short_form("back", 2)
 def test_a_form_leads_back_to_a_page_of_this_server(served: Served, back: str) -> None:
     answer = send(served, f"/session/{ONE}/labels", verdict="pass", back=back)
     assert (answer.status, answer.headers["location"]) == (303, "/review")
@@ -197,6 +200,7 @@ def test_two_reviewers_label_one_database_at_once(served: Served, db: Path) -> N
     assert sorted((one[4], one[3]) for one in given(db)) == [("ann", "pass"), ("bob", "fail")]
 
 
+@pytest.mark.exhaustive
 def test_a_golden_question_is_added_corrected_and_taken_out_again(served: Served, db: Path) -> None:
     file = db.parent / "golden.json"
     downloaded = served.get(f"/session/{ONE}/golden-question")
@@ -223,6 +227,7 @@ def test_a_golden_question_is_added_corrected_and_taken_out_again(served: Served
     assert json.loads(file.read_text())["golden_questions"] == []
 
 
+@pytest.mark.exhaustive
 def test_a_queue_leads_from_session_to_session_until_all_are_labelled(served: Served, db: Path) -> None:
     done = []
     following = served.get("/review/next?queue=unlabelled").headers["location"]
@@ -245,6 +250,7 @@ def test_a_skipped_session_stays_in_the_queue(served: Served) -> None:
     assert served.get("/review/next?queue=unlabelled").headers["location"].partition("?")[0] == first
 
 
+@pytest.mark.exhaustive
 def test_the_queue_goes_on_behind_a_skipped_session_and_ends_where_it_is_listed(served: Served) -> None:
     def following(after: str = "") -> str:
         address = served.get(f"/review/next?queue=unlabelled&after={after}").headers["location"]
@@ -284,6 +290,7 @@ def test_undo_leads_to_the_session_whose_label_is_taken_away_in_its_queue(served
     assert send(served, "/undo", back="/session/conversation-4").headers["location"] == first
 
 
+@pytest.mark.exhaustive
 def test_the_command_python_pages_and_sql_have_one_queue(
     served: Served, db: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def grid(served: Served) -> dict[str, tuple[str, str, list[str]]]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_the_grid_has_the_scores_that_are_stored(served: Served, db: Path) -> None:
     units = {one["metric"]: unit(one["unit"]) for one in rows(db, "FROM run_metrics")}
     head = parsed(served.get("/run/after?against=before").text)
@@ -156,6 +157,7 @@ def test_the_grid_has_the_scores_that_are_stored(served: Served, db: Path) -> No
         assert measured == [cell(session, metric) for metric in metrics], session
 
 
+@pytest.mark.exhaustive
 def test_the_grid_and_the_comparison_have_the_flips_of_the_command(
     served: Served, db: Path, spangrade: Spangrade
 ) -> None:
@@ -221,6 +223,7 @@ def test_tools_and_models_have_the_numbers_of_plain_queries(served: Served, db: 
     assert len(models) > 5
 
 
+@pytest.mark.exhaustive
 def test_a_session_has_the_scores_of_the_run_that_are_stored(served: Served, db: Path) -> None:
     stored = rows(db, "FROM scores JOIN runs USING (run_id) WHERE name = 'after'")
     run = stored[0]["run_id"]

@@ -106,6 +106,7 @@ def test_a_larger_run_has_what_did_not_pass_whole_and_the_rest_as_rows(sample: P
     assert len(find_all(root, data_place="")) == 3
 
 
+@pytest.mark.exhaustive
 def test_a_long_run_has_each_row_and_each_session_once_as_far_as_the_size_allows(tmp_path: Path) -> None:
     sessions = [(f"s{number:03}", [Said(f"hello {number}", "yes")]) for number in range(150)]
     db = tmp_path / "s.duckdb"
@@ -130,6 +131,7 @@ def test_a_long_run_has_each_row_and_each_session_once_as_far_as_the_size_allows
     assert len(shown) == len({*shown}) <= int(group.get("data-count") or 0)
 
 
+@pytest.mark.exhaustive
 def test_what_did_not_pass_or_changed_is_whole_and_of_the_others_100_sessions_in_all(tmp_path: Path) -> None:
     sessions = [(f"s{number:03}", [Said("hello", tokens=(number, 0))]) for number in range(1, 151)]
     db = tmp_path / "s.duckdb"

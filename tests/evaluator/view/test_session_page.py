@@ -151,6 +151,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "hostile.duckdb"
 
 
+@pytest.mark.exhaustive
 def test_what_was_recorded_is_only_text_in_a_page_and_its_parts(hostile: Path) -> None:
     span_id = f"{2:016x}"
     with Store.open(hostile, read_only=True) as store:
@@ -219,6 +220,7 @@ def test_a_part_that_does_not_exist_is_none(hostile: Path, name_: str, values: d
         assert session_part(store, SESSION_ID, name_, values) is None
 
 
+@pytest.mark.exhaustive
 def test_a_large_session_opens_without_its_spans_and_loads_them_in_portions(tmp_path: Path) -> None:
     db = tmp_path / "large.duckdb"
     with Store.open(db) as store:
@@ -260,6 +262,7 @@ def test_a_message_of_five_megabytes_is_cut_and_loaded_in_portions(tmp_path: Pat
         assert (text(last).strip(), find_all(last, class_="more")) == (message_[-10:].strip(), [])
 
 
+@pytest.mark.exhaustive
 def test_a_session_is_shown_with_the_grade_of_the_run_that_is_asked_for(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     database = open_database(db)

@@ -121,6 +121,7 @@ def pages(store: Store, texts: dict[str, str], way: str = "next") -> Iterator[li
 
 
 @pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.short_form("name", 2)
 def test_a_filter_leaves_what_a_plain_query_finds(store: Store, name: str) -> None:
     texts, condition = FILTERS[name]
     expected = [

@@ -17,6 +17,7 @@ from spangrade.evaluator.watch.deliveries import KEY_VARIABLE
 from spangrade.evaluator.watch.webhook import SECRET_VARIABLE
 
 
+@pytest.mark.exhaustive
 def test_once_grades_what_is_idle_and_exits_with_0(tmp_path: Path, spangrade: Spangrade) -> None:
     db = tmp_path / "s.duckdb"
     add(db, [("good", OK), ("bad", BAD)])
@@ -87,6 +88,7 @@ def test_a_duration_without_a_unit_is_in_seconds(tmp_path: Path, spangrade: Span
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.short_form("number", 2)
 def test_a_signal_ends_it_with_a_summary_and_exit_code_0(tmp_path: Path, number: signal.Signals) -> None:
     db = tmp_path / "s.duckdb"
     add(db, [("bad", BAD)])
@@ -103,6 +105,7 @@ def test_a_signal_ends_it_with_a_summary_and_exit_code_0(tmp_path: Path, number:
 
 
 @pytest.mark.parametrize("metric", [GATE, "polite>=1"])
+@pytest.mark.short_form("metric", 2)
 def test_it_waits_for_a_locked_file_at_its_start(tmp_path: Path, metric: str) -> None:
     db, metrics = tmp_path / "s.duckdb", tmp_path / "metrics.json"
     add(db, [("one", OK)])

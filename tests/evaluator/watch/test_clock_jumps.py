@@ -37,6 +37,7 @@ def watch(db: Path, clock: Clock, steady: Clock, webhook: Webhook | None = None)
 
 
 @jumps
+@pytest.mark.short_form("jump", 2)
 def test_a_session_is_idle_once_that_time_has_passed(jump: int, tmp_path: Path) -> None:
     db, clock, steady = tmp_path / "s.duckdb", Clock(LATER), Clock(0)
     add(db, [("before", OK)])
