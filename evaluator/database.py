@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.maintenance.doctor import Checked
     from spangrade.evaluator.maintenance.lint import Finding as Finding  # noqa: PLC0414 (for the command line)
     from spangrade.evaluator.metrics.causes import Evidence
+    from spangrade.evaluator.results.alarms import Alarm
     from spangrade.evaluator.review.mining.call_rules import MinedRule
     from spangrade.evaluator.running.accept import Accepted
     from spangrade.evaluator.running.earlier import FlippedSince
@@ -747,7 +748,8 @@ class Database:
         spec = self._spec(dataset, gates, select, judge, sampled=True)
         if select is None or not isinstance(select, Selection) or select.limit is None:
             spec = replace(spec, select=replace(spec.select, limit=None))
-        return watch(spec, self._file, options or WatchOptions(), self._callbacks, stop, on_start, on_round)
+        options = replace(options or WatchOptions(), alerts=tuple(self._settings.alerts))
+        return watch(spec, self._file, options, self._callbacks, stop, on_start, on_round)
 
     def serve(
         self,
@@ -771,7 +773,8 @@ class Database:
 
         spec = self._spec(dataset, gates, select, judge, sampled=True)
         spec = replace(spec, select=replace(spec.select, limit=None))
-        serve(options, spec, watching or WatchOptions(), self._callbacks, on_ready)
+        watching = replace(watching or WatchOptions(), alerts=tuple(self._settings.alerts))
+        serve(options, spec, watching, self._callbacks, on_ready)
 
     def why(self, session_id: str) -> list[SpanReading]:
         """Return the spans of a session as they are read, each with what passes over them changed and why.
@@ -989,6 +992,16 @@ class Database:
         since_ns, until_ns = parsed_time("since", since), parsed_time("until", until)
         with self._selecting(select) as (store, among):
             return trend(store, metric, by, since_ns=since_ns, until_ns=until_ns, origin=origin, among=among)
+
+    def alarms(self, *, limit: int | None = None) -> list[Alarm]:
+        """Return the alarms that the alerts of the settings gave, those that are on first, then the newest.
+
+        See docs/alerts.md. `limit` is their greatest number, by default 1,000.
+        """
+        from spangrade.evaluator.results.alarms import MOST, stored_alarms
+
+        with self.stored.reading(derived=False) as store:
+            return stored_alarms(store, limit=MOST if limit is None else limit)
 
     # What people and programs say
 

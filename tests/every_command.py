@@ -64,6 +64,7 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("serve", "keys", "create"): ("ines", "--role", "review"),
     ("serve", "keys", "list"): (),
     ("serve", "keys", "revoke"): ("ben",),
+    ("serve", "alerts"): ("--data", "served"),
     ("serve", "backup"): ("copy", "--data", "served"),
     ("serve", "restore"): ("served", "--data", "restored"),
     ("convert", "test-to-golden"): ("-i", "log.json", "-o", "converted.json", "-a", "shop"),

@@ -22,7 +22,7 @@ LATER = START_NS + 600 * MINUTE
 OK = (Said("hello", calls=[Call("lookup")]),)
 BAD = (Said("hello", calls=[Call("lookup", error="broke")]),)
 GATE = "tool_success_rate>=1"
-ALL = WatchOptions(send_history=True)  # what is sent, also of sessions that ended before the start
+ALL = WatchOptions(notify_since="1970-01-01")  # what is sent, also of sessions that ended before the start
 
 
 class Clock:

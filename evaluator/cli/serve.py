@@ -100,7 +100,7 @@ class Copied:
 _RECEIVED = Only(
     "host", "http_port", "grpc_port", "allow_anonymous", "tls_cert", "tls_key", "retention", "redact"
 )
-_WATCHED = Only("idle_s", "every_s", "send_history", "webhook", "otlp", "send")
+_WATCHED = Only("idle_s", "every_s", "notify_since", "webhook", "webhook_format", "otlp", "send")
 
 
 def serve(
@@ -188,7 +188,7 @@ def serve(
         gates=gates,
         select=select,
         judge=judge,
-        watching=replace(options, webhook=url),
+        watching=replace(options, webhook=url, public_url=serving.public_address),
         on_ready=ready,
     )
 
@@ -218,6 +218,17 @@ def list_(of: ServerData, printed: Printed) -> None:
     printed.write_rows(rows, ("name", "role", "created"))
 
 
+def alerts(of: ServerData, printed: Printed) -> None:
+    """List the alarms of the alerts in the settings: those that are on first, then what is over."""
+    from spangrade import open as open_database
+
+    alarms = open_database(of.data / "spangrade.duckdb").alarms()
+    rows = [
+        {"state": "on" if one.ended_ns is None else "over", "of": one.of, **one.to_json()} for one in alarms
+    ]
+    printed.write_rows(rows, ("state", "alert", "of", "text", "cause", "started_at", "ended_at"))
+
+
 def revoke(named: NamedKey, of: ServerData) -> None:
     """Revoke a key: it, and logins with it, end at once."""
     of.keys.revoke(named.name)
@@ -239,6 +250,7 @@ keys = commands_under(
 app = commands_under(
     "Receive, grade and show sessions as one service, for a team.",
     serve,
+    alerts,
     backup,
     restore,
     cls=WithDefault,

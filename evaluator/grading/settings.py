@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
+from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec
 from spangrade.evaluator.judge.options import JudgeOptions
@@ -143,6 +144,7 @@ class ProjectSettings(AgentSettings):
     judge: JudgeSettings = JudgeSettings()
     run: RunSettings = RunSettings()
     sampling: SamplingSettings = SamplingSettings()
+    alerts: list[AlertRule] = Field(default=[])
     options: dict[str, dict[str, bool | int | float | str | list[str]]] = Field(default={})
 
     @classmethod

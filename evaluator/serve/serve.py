@@ -81,6 +81,14 @@ class ServeOptions:
         return frozenset(one.lower() for one in (*self.hosts, public, own) if one)
 
     @property
+    def public_address(self) -> str | None:
+        """The address of the pages for others, with the path under which they are."""
+        if self.public_url is None:
+            return None
+        url = self.public_url.rstrip("/")
+        return url if url.endswith(self.base) else url + self.base
+
+    @property
     def is_secure(self) -> bool:
         """Whether browsers reach the pages over TLS."""
         public = "" if self.public_url is None else urlsplit(self.public_url).scheme
@@ -123,7 +131,8 @@ def serve(
     """Serve until SIGTERM or SIGINT; then finish what is open, load the spool, and return.
 
     `ready` is called with the addresses of the pages, and for OTLP over HTTP and over gRPC. Nothing is graded
-    by a specification without a dataset and gates. Raises InputError or StoreError if it cannot start.
+    by a specification without a dataset and gates, and without alerts. Raises InputError or StoreError if it
+    cannot start.
     """
     options.check()
     db = options.receiver.db
@@ -143,7 +152,8 @@ async def _serve(
     stop, stop_watching = asyncio.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    watched = _Watched(grades=bool(spec.dataset is not None or spec.gates.requested or spec.gates.in_force))
+    asked = spec.dataset is not None or spec.gates.requested or spec.gates.in_force or watching.alerts
+    watched = _Watched(grades=bool(asked))
     shown = ViewedDatabase(options.receiver.db, callbacks.configured)
     with listen(options.receiver.host, options.port) as listener:
         started: asyncio.Future[Receiving] = loop.create_future()
@@ -167,7 +177,7 @@ async def _serve(
         if watched.grades:
             thread.start()
         else:
-            _log.info("nothing is graded: no dataset, gates or rules are given")
+            _log.info("nothing is graded: no dataset, gates, rules or alerts are given")
         scheme = "https" if options.receiver.certificate else "http"
         address = f"{scheme}://{shown_host(options.receiver.host)}:{listener.getsockname()[1]}{options.base}/"
         ready(address, receiver.http, receiver.grpc)

@@ -19,20 +19,21 @@ CONFIDENCE = 1 - ERROR
 QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
-def wilson_interval(passed: float, runs: float) -> tuple[float, float]:
-    """Return the bounds, from 0 to 1, of the 95% confidence interval of the pass rate.
+def wilson_interval(passed: float, runs: float, quantile: float = QUANTILE) -> tuple[float, float]:
+    """Return the bounds, from 0 to 1, of the confidence interval of the pass rate: of 95% by default.
 
     Wilson's score interval stays within 0 and 1, and is not empty for 8 of 8 runs. `passed` need not be a
     whole number: for the mean of values from 0 to 1 the interval is at least as wide as it should be.
+    `quantile` is how many standard errors a normal interval has on each side.
 
     Raises:
         ValueError: there were no runs, or `passed` is not between 0 and `runs`.
     """
     if not 0 <= passed <= runs or not runs:
         raise ValueError(f"{passed} of {runs} runs is not a pass rate")
-    rate, z2 = passed / runs, QUANTILE**2
+    rate, z2 = passed / runs, quantile**2
     center = rate + z2 / (2 * runs)
-    half_width = QUANTILE * sqrt(rate * (1 - rate) / runs + z2 / (4 * runs**2))
+    half_width = quantile * sqrt(rate * (1 - rate) / runs + z2 / (4 * runs**2))
     low, high = (center - half_width) / (1 + z2 / runs), (center + half_width) / (1 + z2 / runs)
     return min(rate, max(0.0, low)), max(rate, min(1.0, high))  # rounding gives 3e-18 instead of 0
 

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.view.alerts_page import alerts_page
 from spangrade.evaluator.view.compare_page import compare_page, compare_sessions_page
 from spangrade.evaluator.view.database import Viewed
 from spangrade.evaluator.view.golden_form import ProvedQuestion, tried
@@ -119,6 +120,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/judge", pages.judge, methods=["GET"]),
             Route("/trends", pages.trends, methods=["GET"]),
             Route("/tools", pages.tools, methods=["GET"]),
+            Route("/alerts", pages.alerts, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[Middleware(_Protected, hosts=site.hosts)],
@@ -365,6 +367,11 @@ class _Pages:
         with self._database.reading() as store:
             values = trends_page(store, request.query_params, self._database.only)
         return self._page("trends.html", values)
+
+    def alerts(self, request: Request) -> Response:  # noqa: ARG002 (it has no parameters)
+        with self._database.reading() as store:
+            values = alerts_page(store)
+        return self._page("alerts.html", values)
 
     def tools(self, request: Request) -> Response:
         with self._database.reading() as store:

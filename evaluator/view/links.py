@@ -178,6 +178,10 @@ class ServerLinks:
         """Return the address of the page of tools and models, with the header's filters."""
         return f"{base_path()}/tools{'?' + urlencode(scope) if scope else ''}"
 
+    def alerts(self) -> str:
+        """Return the address of the page of alerts."""
+        return f"{base_path()}/alerts"
+
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""
         return f"{base_path()}/compare{'?' + urlencode(chosen) if chosen else ''}"

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
+from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.tracer.fields import FieldError, option
-from spangrade.tracer.quantities import seconds_of
+from spangrade.tracer.quantities import parsed_time, seconds_of
+
+
+class WebhookFormat(StrEnum):
+    """What the body of a message is like."""
+
+    STANDARD = "standard"
+    SLACK = "slack"
 
 _KINDS = ("", "phoenix", "mlflow")  # of destinations: what stands before the `+` of a URL's scheme
 _SEND = (
@@ -47,6 +57,16 @@ def destination_url(url: str, field: str = "send") -> str:
     return f"{parts.scheme}://{parts.netloc}{path if kind else path.removesuffix('/v1/logs')}"
 
 
+def checked_public_url(url: str) -> str:
+    """Return the address of pages without a slash at its end. Raises FieldError for what is none."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise FieldError("options.public_url", "expected one such as https://spans.example.com", repr(url))
+    return url.rstrip("/")
+
+
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
     """When sessions are graded, and where verdicts are sent.
@@ -56,7 +76,10 @@ class WatchOptions:
     sent to the URL `webhook`, signed with the key in SPANGRADE_WEBHOOK_SECRET; with `otlp` outcomes are
     sent as events and metrics to the endpoint that OTEL_EXPORTER_OTLP_ENDPOINT names, with `send` scores as
     `grade` sends them. Of sessions that ended before the first start by the same gates nothing is sent,
-    unless `send_history`.
+    unless they ended after `notify_since`.
+
+    With `alerts` the webhook gets these, in place of a message for each session that fails. `public_url` is
+    the address of the pages, for links in messages.
     """
 
     idle_s: float | str = option(
@@ -66,8 +89,11 @@ class WatchOptions:
         "30s", "How often to look for sessions that are idle.", name="--every", metavar="30s"
     )
     once: bool = option(False, "Grade what is idle now, send what is due, and exit.")
-    send_history: bool = option(
-        False, "Send what ended before the first start by these gates, too.", rare=True
+    notify_since: str | datetime | None = option(
+        None,
+        "Send what ended since then, too, and not only since the first start by these gates.",
+        metavar="TIME",
+        rare=True,
     )
     webhook: str | None = option(
         None,
@@ -75,12 +101,27 @@ class WatchOptions:
         metavar="URL",
         variable="SPANGRADE_WEBHOOK",
     )
+    webhook_format: WebhookFormat = option(
+        WebhookFormat.STANDARD, "The body of messages: standard (Standard Webhooks) or slack.", rare=True
+    )
     otlp: bool = option(False, "Send events and metrics over OTLP, as OTEL_EXPORTER_OTLP_* say.")
     send: str | None = option(None, _SEND, metavar="URL", rare=True)
+    public_url: str | None = option(
+        None, "The address of the pages, for links in messages.", metavar="URL", rare=True
+    )
+    alerts: tuple[AlertRule, ...] = ()
+
+    @property
+    def notify_since_ns(self) -> int | None:
+        """The time since which what ended is sent, in ns since the epoch."""
+        return parsed_time("options.notify_since", self.notify_since)
 
     def __post_init__(self) -> None:
+        self.notify_since_ns  # noqa: B018 (it raises)
         if self.send is not None:
             destination_url(self.send, "options.send")
+        if self.public_url is not None:
+            object.__setattr__(self, "public_url", checked_public_url(self.public_url))
         for name in ("idle_s", "every_s"):
             try:
                 seconds_of(getattr(self, name))

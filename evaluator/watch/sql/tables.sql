@@ -46,3 +46,30 @@ CREATE TABLE IF NOT EXISTS watch_spending (
     calls     BIGINT NOT NULL,
     cost_usd  DOUBLE            -- NULL: unknown
 );
+-- The alarms of the alerts in the settings: a row per stream of sessions; those with one cause have one id.
+CREATE TABLE IF NOT EXISTS alarms (
+    alarm_id    VARCHAR NOT NULL,
+    alert       VARCHAR NOT NULL,  -- its condition
+    rule        VARCHAR NOT NULL,  -- the alert as JSON
+    stream_by   VARCHAR,           -- agent, service, version, model or environment; NULL: all sessions
+    stream      VARCHAR NOT NULL,  -- empty: not recorded, or all sessions
+    cause       VARCHAR,           -- as `explain` groups failures
+    details     VARCHAR,           -- JSON: what tells the failures from sessions that pass
+    started_ns  BIGINT NOT NULL,
+    ended_ns    BIGINT,            -- NULL: it is still on
+    since_ns    BIGINT NOT NULL,   -- the start of the sessions that show it
+    sessions    BIGINT NOT NULL,   -- how many they are
+    value       DOUBLE NOT NULL,   -- their mean; of silence, seconds
+    bound       DOUBLE NOT NULL,   -- the end of its interval that is nearer to the limit
+    limit_value DOUBLE NOT NULL,
+    before      DOUBLE,            -- the mean before, where it is compared with it
+    unit        VARCHAR NOT NULL,
+    filters     VARCHAR NOT NULL   -- JSON: what chooses the sessions in their list
+);
+-- Sessions that show an alarm, the first `place` first.
+CREATE TABLE IF NOT EXISTS alarm_sessions (
+    alarm_id    VARCHAR NOT NULL,
+    stream      VARCHAR NOT NULL,
+    place       BIGINT NOT NULL,
+    session_id  VARCHAR NOT NULL
+);

@@ -22,7 +22,7 @@ def test_once_grades_what_is_idle_and_exits_with_0(tmp_path: Path, spangrade: Sp
     db = tmp_path / "s.duckdb"
     add(db, [("good", OK), ("bad", BAD)])
     for printed in ("2 sessions graded: 1 passed, 1 failed", "0 sessions graded"):
-        done = spangrade("watch", "--db", db, "--metric", GATE, "--once", "--send-history")
+        done = spangrade("watch", "--db", db, "--metric", GATE, "--once", "--notify-since", "1970-01-01")
         assert (done.code, done.out, done.err) == (0, [printed], [])
     assert verdicts(db) == [("bad", "failed"), ("good", "passed")]
 
@@ -75,7 +75,7 @@ def test_an_empty_key_of_the_outbox_is_made_again(
     add(db, [("bad", BAD)])
     with hook() as receiving:
         monkeypatch.setenv("SPANGRADE_WEBHOOK", receiving.url)
-        done = spangrade("watch", "--db", db, "--metric", GATE, "--once", "--send-history")
+        done = spangrade("watch", "--db", db, "--metric", GATE, "--once", "--notify-since", "1970-01-01")
     assert (done.code, done.err, len(receiving.applied), len(key.read_bytes())) == (0, [], 1, 32)
 
 

@@ -32,7 +32,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watch(db: Path, clock: Clock, steady: Clock, webhook: Webhook | None = None) -> Watch:
-    options = WatchOptions(idle_s="5m", send_history=True)
+    options = WatchOptions(idle_s="5m", notify_since="1970-01-01")
     return Watch(db, prepared_by(gates=GATE), options, webhook=webhook, clock=clock, steady=steady)
 
 

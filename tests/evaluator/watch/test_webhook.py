@@ -319,7 +319,18 @@ def test_the_url_comes_from_a_file_and_on_the_command_line_it_is_warned_of(
     monkeypatch.setenv(SECRET_VARIABLE, "secret")
     with hook() as receiving:
         file.write_text(f"{receiving.url}\n")
-        common = ("watch", "--db", db, "--metric", GATE, "--once", "--idle", "0s", "--send-history")
+        common = (
+            "watch",
+            "--db",
+            db,
+            "--metric",
+            GATE,
+            "--once",
+            "--idle",
+            "0s",
+            "--notify-since",
+            "1970-01-01",
+        )
         quiet = run(*common, "--webhook-file", file)
         warned = run(*common, "--webhook", receiving.url)
         both = run(*common, "--webhook", receiving.url, "--webhook-file", file)

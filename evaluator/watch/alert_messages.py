@@ -1,0 +1,99 @@
+"""What a webhook gets of alarms: a body as of Standard Webhooks, or a text as Slack has it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from spangrade.evaluator.results.alarms import Alarm
+from spangrade.evaluator.view.links import ServerLinks
+from spangrade.evaluator.watch.alerts import Change
+from spangrade.evaluator.watch.options import WebhookFormat
+
+_MOST_STREAMS = 20  # in the text of a message
+
+_LINKS = ServerLinks()
+
+
+def change_id(change: Change) -> str:
+    """Return the id of the message about a change: always the same for it."""
+    parts = f"{change.alarms[0].alarm_id} {change.is_over}".encode()
+    return f"msg_{hashlib.blake2b(parts, digest_size=16).hexdigest()}"
+
+
+def change_body(
+    change: Change, kind: WebhookFormat, now_ns: int, public_url: str | None = None
+) -> Mapping[str, Any]:
+    """Return the body of the message about a change, as JSON values.
+
+    `public_url` is where the pages are; without it there are ids and no addresses.
+    """
+    if kind is WebhookFormat.SLACK:
+        return {"text": _slack_text(change, public_url)}
+    first = change.alarms[0]
+    return {
+        "type": "alert.ended" if change.is_over else "alert.started",
+        "timestamp": datetime.fromtimestamp(now_ns / 1e9, UTC).isoformat(),
+        "data": {
+            "alarm_id": first.alarm_id,
+            "alert": first.alert,
+            "cause": first.cause,
+            "details": list(first.details),
+            "streams": [_stream(one, public_url) for one in change.alarms],
+        },
+    }
+
+
+def session_url(session_id: str, public_url: str) -> str:
+    """Return the address of a session's page."""
+    return public_url + _LINKS.session(session_id)
+
+
+def failed_text(failed: Mapping[str, Any]) -> str:
+    """Return the text for Slack about a session that failed, of the `data` of its message."""
+    name = _escaped(failed["session_id"])
+    shown = f"<{failed['url']}|{name}>" if "url" in failed else name
+    return f"*Failed: {shown}*\n{_escaped(failed['reason'])}"
+
+
+def _selection_url(alarm: Alarm, public_url: str) -> str:
+    return public_url + _LINKS.sessions(**alarm.filters)
+
+
+def _stream(alarm: Alarm, public_url: str | None) -> dict[str, Any]:
+    found = alarm.to_json()
+    for name in ("alarm_id", "alert", "cause", "details", "filters"):
+        del found[name]
+    if public_url is None:
+        return found
+    return {
+        **found,
+        "sessions_url": _selection_url(alarm, public_url),
+        "example_urls": [session_url(one, public_url) for one in alarm.examples],
+    }
+
+
+def _slack_text(change: Change, public_url: str | None) -> str:
+    first = change.alarms[0]
+    word = "Over" if change.is_over else "Alarm"
+    lines = [f"*{word}: {_escaped(first.alert)}*"]
+    if first.cause is not None:
+        lines.append(f"Cause: {_escaped(first.cause)}")
+    lines += [_escaped(one) for one in first.details if not change.is_over]
+    for alarm in change.alarms[:_MOST_STREAMS]:
+        line = f"• {_escaped(alarm.of)}: {_escaped(alarm.text)}"
+        if public_url is not None:
+            links = [f"<{_selection_url(alarm, public_url)}|sessions>"]
+            links += [f"<{session_url(one, public_url)}|{n}>" for n, one in enumerate(alarm.examples, 1)]
+            line += f" ({' '.join(links)})"
+        lines.append(line)
+    if (left := len(change.alarms) - _MOST_STREAMS) > 0:
+        lines.append(f"… and {left:,} more")
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Return a text as Slack shows it: its mark-up has three characters of its own."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,328 @@
+"""Alerts: what is told of streams of sessions, once when it starts and once when it is over."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alert_streams import DAY_NS, Stream, new_database
+from alert_streams import add as add_stream
+from alerts_simulated import HOUR_NS, START_NS, alerts, told
+from command_line import Spangrade
+from made_once import new_store
+from otlp_sessions import Call, Said, write_sessions
+from serving import serving
+from sinks import hook
+from watching import GATE, Clock, prepared_by
+
+import spangrade
+from spangrade.evaluator.grading.alerts import AlertRule
+from spangrade.evaluator.grading.settings import load_settings
+from spangrade.evaluator.results.alarms import Alarm, stored_alarms
+from spangrade.evaluator.statistics.shifts import is_above, log_evidence, lower_bound
+from spangrade.evaluator.watch.alert_messages import change_body
+from spangrade.evaluator.watch.options import WatchOptions, WebhookFormat
+from spangrade.evaluator.watch.watch import Watch
+from spangrade.evaluator.watch.webhook import Webhook
+from spangrade.tracer.errors import InputError
+from spangrade.tracer.files import read
+from spangrade.tracer.span import Problem
+from spangrade.tracer.store import Store
+
+WORSE = AlertRule(when="passed worse by 5 points", by="agent")
+PUBLIC = "https://spans.example.com/team"
+MINUTE = 60 * 10**9
+SPACING = 2 * MINUTE  # between the sessions of an agent
+HALF_HOUR = 30 * MINUTE
+
+
+def sessions_of(
+    agent: str, from_ns: int, number: int, *, fails: bool = False, factor: int = 1
+) -> Iterator[Callable[[Path], str]]:
+    """Yield what writes each session of an agent into a file, and returns the text of its spans."""
+    for place in range(number):
+        at_ns = from_ns + place * SPACING
+
+        def written(file: Path, at_ns: int = at_ns) -> str:
+            said = Said(
+                "hello",
+                calls=[Call("lookup", error="broke" if fails else None)],
+                tokens=(1000 * factor, 500 * factor),
+            )
+            write_sessions(file, [(f"{agent}-{at_ns // MINUTE}", (said,))], agent=agent, start_ns=at_ns)
+            return file.read_text()
+
+        yield written
+
+
+def test_three_agents_change_and_each_is_told_once_and_once_when_it_is_over(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    """One gets worse, one falls silent, one doubles its cost; two hours later all are as before."""
+    db, start_ns = tmp_path / "spangrade.duckdb", 500_000 * HOUR_NS
+    rules = tuple(
+        AlertRule(when=when, by="agent", window="2h")
+        for when in ("passed worse by 5 points", "cost worse by 25%", "silent for 10m")
+    )
+    agents = ("worse", "silent", "dear")
+
+    def arrive(from_ns: int, **changed: Any) -> None:
+        file = tmp_path / "sessions.jsonl"
+        number = HALF_HOUR // SPACING
+        each = [
+            *sessions_of("worse", from_ns, number, fails="worse" in changed),
+            *(sessions_of("silent", from_ns, number) if "silent" not in changed else ()),
+            *sessions_of("dear", from_ns, number, factor=2 if "dear" in changed else 1),
+        ]
+        file.write_text("".join([one(file) for one in each]))
+        with Store.open(db) if db.exists() else new_store(db) as store:
+            store.add([one for one in read(file) if not isinstance(one, Problem)])
+
+    for number in (-2, -1):
+        arrive(start_ns + number * HALF_HOUR)
+    clock = Clock(start_ns)
+    with hook() as receiving:
+        watch = Watch(
+            db,
+            prepared_by(gates=GATE),
+            WatchOptions(idle_s="1m", alerts=rules, public_url=PUBLIC),
+            webhook=Webhook(receiving.url, b"0123456789abcdef", pause_s=0.0),
+            clock=clock,
+            steady=clock,
+        )
+        watch.round()
+        assert receiving.applied == {}  # nothing of before the first start
+        for number in range(14):
+            arrive(clock.now_ns, **(dict.fromkeys(agents) if 4 <= number < 8 else {}))
+            clock.now_ns += HALF_HOUR
+            watch.round()
+        watch.close()
+        bodies = list(receiving.applied.values())
+    streams = [
+        (one["type"], one["data"]["alert"], [of["stream"] for of in one["data"]["streams"]]) for one in bodies
+    ]
+    expected = list(zip((one.when for one in rules), (["worse"], ["dear"], ["silent"]), strict=True))
+    assert sorted(streams) == sorted(
+        (kind, *one) for kind in ("alert.started", "alert.ended") for one in expected
+    )
+    started = {one["data"]["alert"]: one["data"] for one in bodies if one["type"] == "alert.started"}
+    worse = started[rules[0].when]
+    assert worse["cause"] == "tool_success_rate: 0, expected >= 1: failed: lookup"
+    assert worse["streams"][0]["examples"][0].startswith("worse-")
+    with serving(db) as served:
+        for data in started.values():
+            (stream,) = data["streams"]
+            listed = served.get(stream["sessions_url"].removeprefix(PUBLIC))
+            assert (listed.status, stream["stream"] + "-" in listed.text) == (200, True)
+            for url in stream["example_urls"]:
+                assert served.get(url.removeprefix(PUBLIC)).status == 200
+        page = served.get("/alerts").text
+        assert page.count(": over</h2>") == 3
+        assert all(data["streams"][0]["examples"][0] in page for data in started.values())
+    printed = spangrade("serve", "alerts", "--data", tmp_path, "--format", "json").out
+    listed = json.loads("\n".join(printed))
+    assert {(one["alert"], one["stream"], one["state"]) for one in listed} == {
+        (alert, stream, "over") for alert, (stream,) in expected
+    }
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    """A database with eight days of four agents, of whose sessions a tenth fails."""
+    db = tmp_path / "s.duckdb"
+    new_database(db)
+    with Store.open(db) as store:
+        store.query("SELECT setseed(0.5)")
+        for day in range(-8, 0):
+            add_stream(store, Stream(agents=4), START_NS + day * DAY_NS)
+    return db
+
+
+def bodies_of(
+    db: Path, *changed: Stream, rule: AlertRule = WORSE, hours: int = 24
+) -> list[tuple[Alarm, ...]]:
+    """Return the alarms of each change that is told within hours after agents changed."""
+    with Store.open(db) as store:
+        for one in changed:
+            add_stream(store, one, START_NS)
+        watched = alerts((rule,), START_NS)
+        found = []
+        for hour in range(3, hours + 1, 3):
+            with store.transaction():
+                found += watched.look(store, START_NS + hour * HOUR_NS, START_NS)
+    return [one.alarms for one in found]
+
+
+def test_what_fails_by_one_cause_is_told_once_and_by_two_twice(db: Path) -> None:
+    refund = "tool_success_rate: 0, expected >= 1: failed: refund"
+    ((first, *others),) = bodies_of(db, Stream(agents=4, failing=0.9, reason=refund))
+    assert {one.stream for one in (first, *others)} == {f"agent{number}" for number in range(4)}
+    assert first.cause == refund
+    with Store.open(db) as store:
+        store.query("DELETE FROM alarms")
+    lookup = "tool_success_rate: 0, expected >= 1: failed: search"
+    two = bodies_of(
+        db,
+        Stream(agents=2, failing=0.9, each=1200, reason=refund),
+        Stream(agents=4, failing=0.9, each=1200, reason=lookup),
+        hours=3,
+    )
+    assert {alarms[0].cause for alarms in two} >= {lookup}
+    assert len({alarms[0].cause for alarms in two}) == len(two)
+
+
+def test_a_stream_that_joins_a_cause_that_is_on_is_shown_and_not_told_again(db: Path) -> None:
+    with Store.open(db) as store:
+        add_stream(store, Stream(agents=1, failing=0.9), START_NS, DAY_NS // 2)
+        add_stream(store, Stream(agents=4, failing=0.9), START_NS + DAY_NS // 2, DAY_NS // 2)
+        watched = alerts((WORSE,), START_NS)
+        told = []
+        for hour in range(3, 25, 3):
+            with store.transaction():
+                told += watched.look(store, START_NS + hour * HOUR_NS, START_NS)
+        alarms = stored_alarms(store)
+    assert [[one.stream for one in change.alarms] for change in told] == [["agent0"]]
+    assert (len(alarms), len({one.alarm_id for one in alarms})) == (4, 1)
+
+
+def test_nothing_before_the_first_start_is_told_and_what_ended_since_a_time_is(db: Path) -> None:
+    with Store.open(db) as store:
+        add_stream(store, Stream(agents=1, failing=0.9), START_NS)
+        now_ns = START_NS + DAY_NS - HOUR_NS
+        with store.transaction():
+            assert alerts((WORSE,), now_ns).look(store, now_ns, now_ns) == []
+            (change,) = alerts((WORSE,), now_ns).look(store, now_ns, START_NS)
+    assert [one.stream for one in change.alarms] == ["agent0"]
+
+
+def test_few_sessions_are_no_alarm_and_a_limit_needs_no_sessions_before(tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    new_database(db)
+    below = AlertRule(when="passed < 0.8", by="agent")
+    assert bodies_of(db, Stream(each=2, failing=1.0), rule=below) == []
+    ((alarm,),) = bodies_of(db, Stream(each=300, failing=0.5), rule=below)
+    assert alarm.value < alarm.bound < alarm.limit == 0.8
+    assert alarm.before is None
+    assert alarm.filters["verdict"] == "failed"
+
+
+def test_an_alert_that_the_settings_have_no_more_ends_its_alarms(db: Path) -> None:
+    assert len(bodies_of(db, Stream(agents=1, failing=0.9))) == 1
+    other = AlertRule(when="cost > 5")
+    (alarms,) = bodies_of(db, rule=other, hours=3)
+    assert [one.ended_ns for one in alarms] == [START_NS + 3 * HOUR_NS]
+
+
+def test_a_deleted_session_is_not_an_example_any_more(db: Path) -> None:
+    ((alarm,),) = bodies_of(db, Stream(agents=1, failing=0.9))
+    assert len(alarm.examples) == 5
+    with Store.open(db) as store:
+        tables = {
+            row[0]
+            for row in store.query("SELECT table_name FROM duckdb_columns() WHERE column_name = 'session_id'")
+        }
+    assert "alarm_sessions" in tables  # `delete` deletes from every table with this column
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('when = "passed worse"', "expected METRIC worse by MARGIN"),
+        ('when = "silent for long"', "expected a duration such as 30s"),
+        ('when = "passed < 0.8"\nby = "tool"', "alerts[0].by: expected 'agent', 'service'"),
+        ('when = "passed < 0.8"\nwindow = "5s"', "alerts[0].window: expected 1m or longer"),
+        ('when = "passed < 0.8"\nmin_sessions = 1', "alerts[0].min_sessions"),
+    ],
+)
+def test_settings_that_are_no_alert_are_refused_with_their_place(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    file = tmp_path / "spangrade.toml"
+    file.write_text(f"[[alerts]]\n{text}\n")
+    with pytest.raises(InputError) as raised:
+        load_settings(file)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("when", "problem"),
+    [
+        ("nothing < 1", "nothing is not measured; expected one of passed, cost, latency, tokens"),
+        ("passed < 1", "expected a limit between 0 and 1"),
+        ("cost < 1", "cost has no highest value, which this needs"),
+        ("cost worse by 5 points", "cost has no points: expected %, or USD"),
+    ],
+)
+def test_a_condition_on_what_is_not_measured_is_refused(when: str, problem: str) -> None:
+    with pytest.raises(InputError) as raised:
+        alerts((AlertRule(when=when),), START_NS)
+    assert problem in str(raised.value)
+
+
+def test_messages_for_slack_have_a_text_with_links_and_need_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPANGRADE_WEBHOOK_SECRET", raising=False)
+    db = tmp_path / "s.duckdb"
+    write_sessions(tmp_path / "s.jsonl", [("<a>&b", (Said("hello", calls=[Call("lookup", error="broke")]),))])
+    opened = spangrade.open(db, settings=None)
+    opened.import_files(tmp_path / "s.jsonl")
+    with hook() as receiving:
+        opened.watch(
+            gates=GATE,
+            options=WatchOptions(
+                once=True,
+                notify_since="2020-01-01",
+                webhook=receiving.url,
+                webhook_format=WebhookFormat.SLACK,
+                public_url=f"{PUBLIC}/",
+            ),
+        )
+    ((headers, body),) = receiving.requests
+    assert "webhook-signature" not in headers
+    (text,) = json.loads(body).values()
+    assert text == (
+        f"*Failed: <{PUBLIC}/session/~PGE-JmI|&lt;a&gt;&amp;b>*\n"
+        "tool_success_rate: 0, expected &gt;= 1: failed: lookup"
+    )
+
+
+def test_a_change_for_slack_names_its_streams_with_links(db: Path) -> None:
+    with Store.open(db) as store:
+        add_stream(store, Stream(agents=1, failing=0.9), START_NS)
+        now_ns = START_NS + DAY_NS
+        with store.transaction():
+            (change,) = alerts((WORSE,), START_NS).look(store, now_ns, START_NS)
+    text = change_body(change, WebhookFormat.SLACK, now_ns, PUBLIC)["text"]
+    (alarm,) = change.alarms
+    assert text.startswith("*Alarm: passed worse by 5 points*\nCause: tool_success_rate: …, expected &gt;= 1")
+    assert f"<{PUBLIC}/?agent=agent0&origin=production&since=" in text
+    assert f"<{PUBLIC}/session/{alarm.examples[0]}|1>" in text
+    assert f"• agent agent0: {alarm.value:.1%} in" in text
+
+
+def test_evidence_is_fair_and_the_bound_is_where_it_begins() -> None:
+    chance = random.Random(1)
+    for _ in range(50):
+        values = Counter(float(chance.random() < 0.3) for _ in range(chance.randrange(20, 400)))
+        bound = lower_bound(values, 1e-4)
+        assert bound == 0 or (is_above(values, bound, 1e-4) and not is_above(values, bound * 1.001, 1e-4))
+    total = 0.0
+    for _ in range(2_000):
+        values = Counter(-math.log(1 - chance.random()) for _ in range(30))
+        total += math.exp(log_evidence(values, 1.0))
+    assert total / 2_000 < 1.2  # the mean of an e-value is at most 1
+
+
+def test_a_loss_of_fifteen_points_is_told_within_the_window() -> None:
+    """The short form of tests/alerts_simulated.py, which has the other half: that nothing else is told."""
+    usual = Stream(agents=20, each=400)
+    rule = AlertRule(when="passed worse by 0 points", by="agent")
+    assert told(rule, usual, usual._replace(failing=0.25), every=6) >= 0.9
+    assert told(rule, usual, usual, every=6) == 0
