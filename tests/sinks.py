@@ -19,6 +19,8 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metric
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
+from spangrade.evaluator.watch.totals import LABELS
+
 
 class Hook:
     """A webhook that applies each id once: `applied` are the bodies by id, `requests` all that came in.
@@ -117,10 +119,16 @@ class Sink:
                 self.services.add(pair.value.string_value)
 
     def points(self, name: str) -> dict[str, Any]:
-        """Return the points of a metric by the value of their attribute, "" without one."""
+        """Return the points of a metric by the value of their own attribute, "" without one.
+
+        What names their sessions, such as the agent, is left out.
+        """
         metric = self.metrics[name]
         points = (metric.sum if metric.HasField("sum") else metric.histogram).data_points
-        return {"".join(pair.value.string_value for pair in point.attributes): point for point in points}
+        return {
+            "".join(pair.value.string_value for pair in point.attributes if pair.key not in LABELS): point
+            for point in points
+        }
 
     def events(self) -> list[dict[str, Any]]:
         """Return the log records: their ids, names and attributes."""

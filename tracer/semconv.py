@@ -33,6 +33,7 @@ SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
 TOOL_DEFINITIONS = "gen_ai.tool.definitions"
 ERROR_TYPE = "error.type"
 USER_ID = "user.id"
+ENVIRONMENT = "deployment.environment.name"  # of the resource
 SERVICE_NAME = "service.name"  # of the resource
 SERVICE_VERSION = "service.version"  # of the resource
 EVALUATION_RESULT = "gen_ai.evaluation.result"  # an event

@@ -22,7 +22,7 @@ By = Literal["agent", "service", "version", "model", "environment"]
 
 
 class Silence(NamedTuple):
-    """That a stream has no session for at least so many seconds."""
+    """That a stream has no session for at least this many seconds."""
 
     least_s: float
 

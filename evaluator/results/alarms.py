@@ -108,6 +108,13 @@ def stored_alarms(store: Store, alarm_id: str | None = None, limit: int = MOST) 
         raise StoreError(f"{store.path}: the table alarms has other values than watch writes") from None
 
 
+def count_alarms(store: Store) -> int:
+    """Return how many alarms are on, those with one cause as one."""
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'alarms'"):
+        return 0
+    return int(store.query("SELECT count(DISTINCT alarm_id) FROM alarms WHERE ended_ns IS NULL")[0][0])
+
+
 def _alarm(row: Sequence[Any]) -> Alarm:
     values = dict(zip(Alarm._fields, row, strict=True))
     details, filters = orjson.loads(values["details"] or "[]"), orjson.loads(values["filters"])

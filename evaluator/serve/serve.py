@@ -21,13 +21,16 @@ from prometheus_client import Gauge, Histogram
 
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.results.alarms import count_alarms
 from spangrade.evaluator.serve.entrance import NO_PROXY, Entrance, Proxy, ServedSite
 from spangrade.evaluator.serve.keys import KeyFile
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.watch.options import WatchOptions
+from spangrade.evaluator.watch.prometheus import TotalsCollector
+from spangrade.evaluator.watch.totals import Key, Total, read_totals
 from spangrade.evaluator.watch.watch import WatchSummary, watch
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, StoreError
 from spangrade.tracer.loopback import is_loopback
 from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.server import (
@@ -98,8 +101,12 @@ class ServeOptions:
 class _Watched:
     """What `watch` did, for health and metrics."""
 
-    def __init__(self, *, grades: bool) -> None:
+    def __init__(self, db: Path, *, grades: bool) -> None:
+        self._db = db
         self.grades = grades
+        self.totals: Mapping[Key, Total] = {}
+        self._totals_of: int | None = None  # the sessions that were graded when these were read
+        self.alarms = 0
         self.summary = WatchSummary({}, 0, 0, {})
         self.problem: str | None = None
         self.looks = 0
@@ -108,6 +115,16 @@ class _Watched:
     def looked(self, problem: str | None) -> None:
         self.looks += 1
         self.problem = problem
+        graded = sum(self.summary.verdicts.values())
+        if problem is not None or not self._db.exists():
+            return
+        try:
+            with Store.open(self._db, read_only=True) as store:
+                self.alarms = count_alarms(store)
+                if graded != self._totals_of:
+                    self.totals, self._totals_of = read_totals(store), graded
+        except StoreError:  # another process has it; the next look reads it
+            return
 
     def graded(self, summary: WatchSummary) -> None:
         self.summary = summary
@@ -153,7 +170,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     asked = spec.dataset is not None or spec.gates.requested or spec.gates.in_force or watching.alerts
-    watched = _Watched(grades=bool(asked))
+    watched = _Watched(options.receiver.db, grades=bool(asked))
     shown = ViewedDatabase(options.receiver.db, callbacks.configured)
     with listen(options.receiver.host, options.port) as listener:
         started: asyncio.Future[Receiving] = loop.create_future()
@@ -273,8 +290,8 @@ def _metrics(receiver: Receiving, watched: _Watched) -> tuple[Callable[[float], 
     failing = Gauge("spangrade_watch_failing", "1 if the last look of watch failed.", registry=registry)
     grades = Gauge("spangrade_watch_grades", "1 if anything is graded.", registry=registry)
     looks = Gauge("spangrade_watch_looks", "Looks of watch since the start.", registry=registry)
-    judge_calls = Gauge("spangrade_judge_calls", "Questions to the judge since the start.", registry=registry)
-    judge_cost = Gauge("spangrade_judge_cost_usd", "Its cost since the start, if known.", registry=registry)
+    alarms = Gauge("spangrade_alarms", "Alarms that are on.", registry=registry)
+    registry.register(TotalsCollector(lambda: watched.totals))
 
     def text() -> bytes:
         now = watched.summary
@@ -284,8 +301,7 @@ def _metrics(receiver: Receiving, watched: _Watched) -> tuple[Callable[[float], 
         failing.set(watched.problem is not None)
         grades.set(watched.grades)
         looks.set(watched.looks)
-        judge_calls.set(now.judge.calls)
-        judge_cost.set(float("nan") if now.judge.cost_usd is None else now.judge.cost_usd)
+        alarms.set(watched.alarms)
         return receiver.counters.text()
 
     return seconds.observe, text

@@ -65,7 +65,7 @@ def lower_bound(values: Values, error: float) -> float:
     return low
 
 
-class Before(NamedTuple):
+class PriorMean(NamedTuple):
     """What was before: the number of the values, their mean and their standard deviation."""
 
     number: int
@@ -85,7 +85,7 @@ def error_of(window_s: float) -> float:
     return PER_YEAR * window_s / (SLOTS * _YEAR_S)
 
 
-def upper_bound(before: Before, error: float, highest: float) -> float:
+def upper_bound(before: PriorMean, error: float, highest: float) -> float:
     """Return the upper bound of a mean, with this error; `highest` is the highest possible value or inf."""
     quantile = NormalDist().inv_cdf(1 - error)
     if math.isfinite(highest):

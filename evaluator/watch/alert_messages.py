@@ -9,7 +9,7 @@ from typing import Any
 
 from spangrade.evaluator.results.alarms import Alarm
 from spangrade.evaluator.view.links import ServerLinks
-from spangrade.evaluator.watch.alerts import Change
+from spangrade.evaluator.watch.alerts import AlarmChange
 from spangrade.evaluator.watch.options import WebhookFormat
 
 _MOST_STREAMS = 20  # in the text of a message
@@ -17,14 +17,14 @@ _MOST_STREAMS = 20  # in the text of a message
 _LINKS = ServerLinks()
 
 
-def change_id(change: Change) -> str:
+def change_id(change: AlarmChange) -> str:
     """Return the id of the message about a change: always the same for it."""
     parts = f"{change.alarms[0].alarm_id} {change.is_over}".encode()
     return f"msg_{hashlib.blake2b(parts, digest_size=16).hexdigest()}"
 
 
 def change_body(
-    change: Change, kind: WebhookFormat, now_ns: int, public_url: str | None = None
+    change: AlarmChange, kind: WebhookFormat, now_ns: int, public_url: str | None = None
 ) -> Mapping[str, Any]:
     """Return the body of the message about a change, as JSON values.
 
@@ -75,7 +75,7 @@ def _stream(alarm: Alarm, public_url: str | None) -> dict[str, Any]:
     }
 
 
-def _slack_text(change: Change, public_url: str | None) -> str:
+def _slack_text(change: AlarmChange, public_url: str | None) -> str:
     first = change.alarms[0]
     word = "Over" if change.is_over else "Alarm"
     lines = [f"*{word}: {_escaped(first.alert)}*"]

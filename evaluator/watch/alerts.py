@@ -32,7 +32,7 @@ from spangrade.evaluator.statistics.shifts import (
     BEFORE,
     CAP,
     SLOTS,
-    Before,
+    PriorMean,
     Shift,
     error_of,
     longest_usual_pause,
@@ -114,7 +114,7 @@ class _Slot(NamedTuple):
 class _Reference(NamedTuple):
     """What a stream was before a window: with values up to a cap, and the mean without one."""
 
-    before: Before
+    before: PriorMean
     mean: float
 
 
@@ -143,7 +143,7 @@ class _Started(NamedTuple):
     cluster: Cluster | None
 
 
-class Change(NamedTuple):
+class AlarmChange(NamedTuple):
     """The alarms of one cause, all of them, when the first started or the last one ended."""
 
     alarms: tuple[Alarm, ...]
@@ -176,7 +176,7 @@ class Alerts:
 
     def look(
         self, store: Store, now_ns: int, since_ns: int | None, among: Sequence[str] | None = None
-    ) -> list[Change]:
+    ) -> list[AlarmChange]:
         """Write which alarms start and end, within the caller's transaction; return their changes.
 
         `among` are the ids of the only sessions that count.
@@ -319,7 +319,7 @@ class Alerts:
             begin=first_ns - BEFORE * rule.window_ns, end=first_ns, times=CAP if measure.is_endless else None,
         )  # fmt: skip
         return {
-            stream: _Reference(Before(number, capped, deviation), mean)
+            stream: _Reference(PriorMean(number, capped, deviation), mean)
             for stream, number, mean, capped, deviation in rows
         }
 
@@ -515,7 +515,7 @@ def _cap(measure: _Measure, usual: float) -> float:
     return CAP * usual if measure.is_endless else math.inf
 
 
-def _limit(rule: AlertRule, condition: Loss, measure: _Measure, before: Before) -> float:
+def _limit(rule: AlertRule, condition: Loss, measure: _Measure, before: PriorMean) -> float:
     """Return how bad the mean of a stream may be, given what was before."""
     upper = upper_bound(before, _error(rule), measure.highest)
     if condition.unit == "%":
@@ -640,14 +640,14 @@ def _write_ended(store: Store, ended: Any, now_ns: int) -> None:
 
 def _end_removed(
     store: Store, open_rows: Sequence[tuple[str, Alarm]], rules: set[str], now_ns: int
-) -> list[Change]:
+) -> list[AlarmChange]:
     """End the alarms of alerts that the settings do not have any more; return their changes."""
     gone = [one for rule, one in open_rows if rule not in rules]
     _write_ended(store, gone, now_ns)
     return _changes(store, [_Started(one, None) for one in gone], is_over=True)
 
 
-def _changes(store: Store, alarms: Sequence[_Started], *, is_over: bool) -> list[Change]:
+def _changes(store: Store, alarms: Sequence[_Started], *, is_over: bool) -> list[AlarmChange]:
     """Return what is to be told of alarms: of a cause when its first alarm starts and its last one ends."""
     changes = []
     new = Counter(one.alarm.alarm_id for one in alarms)
@@ -655,5 +655,5 @@ def _changes(store: Store, alarms: Sequence[_Started], *, is_over: bool) -> list
         every = stored_alarms(store, alarm_id)
         is_on = any(one.ended_ns is None for one in every)
         if (is_over and not is_on) or (not is_over and len(every) == number):
-            changes.append(Change(tuple(every), is_over))
+            changes.append(AlarmChange(tuple(every), is_over))
     return changes

@@ -105,7 +105,8 @@ def record(
             model = judge.model if judge is not None and judge.was_asked else None
             evaluators = {name: evaluator_of(metric, model) for name, metric in metrics.items()}
             add(store, _messages(sent, prepared, metrics, evaluators, channels, run_id, now_ns), now_ns)
-            add_to_totals(store, [(one.session, one.grade) for one in sent], metrics, now_ns)
+            spent = Spent() if judge is None else judge.spent
+            add_to_totals(store, [(one.session, one.grade) for one in sent], metrics, spent, now_ns)
     return run
 
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from spangrade.evaluator.watch.deliveries import Attempt, Delivery
-from spangrade.evaluator.watch.totals import INSTRUMENTS, Key, Total, attributes_of, bounds_of
+from spangrade.evaluator.watch.totals import (
+    INSTRUMENTS,
+    Key,
+    Total,
+    attributes_of,
+    bounds_of,
+    counted,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.errors import InputError
 
@@ -117,7 +124,7 @@ def metrics_of(totals: Mapping[Key, Total], now_ns: int) -> list[Metric]:
                 continue
             attributes, times = attributes_of(key), (min(total.start_ns, now_ns), now_ns)
             if total.buckets is None:
-                counters.append(NumberDataPoint(attributes, *times, total.count))
+                counters.append(NumberDataPoint(attributes, *times, counted(name, total)))
             else:
                 histograms.append(
                     HistogramDataPoint(

@@ -1,28 +1,48 @@
 """The metrics that `spangrade watch` exports, as totals that are kept in the database.
 
 They are written in one transaction with the scores, so that a killed process neither loses nor doubles any.
-What is exported is their present state, counted since the first session that was graded.
+What is exported is their present state, counted since the first session that was graded. A series has the
+agent, service, environment, model and version of its sessions, as far as they are recorded; of each metric at
+most `MAX_SERIES` have them, and what is of others is in series that are named `other`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import nanoarrow as na
 import orjson
 
 from spangrade.evaluator.grading.run import Grade
+from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer import semconv
+from spangrade.tracer.canonical_json import canonical, dumps
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows
 
 SESSIONS = "spangrade.sessions"
 SCORE = "spangrade.score"
 COST = "spangrade.cost"
 LATENCY = "spangrade.latency"
+JUDGE_CALLS = "spangrade.judge.calls"
+JUDGE_COST = "spangrade.judge.cost"
+
+MAX_SERIES = 1_000  # of a metric, beside those named `other`
+OTHER = "other"
+# What of a session's series is named, in the conventions' words: the first agent, and the first model.
+LABELS = (
+    semconv.AGENT_NAME,
+    semconv.SERVICE_NAME,
+    semconv.ENVIRONMENT,
+    semconv.RESPONSE_MODEL,
+    semconv.AGENT_VERSION,
+)
 
 _SHARES = tuple(number / 10 for number in range(11))
 _AMOUNTS = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1_000, 2_500, 5_000, 7_500, 10_000)
@@ -46,13 +66,18 @@ INSTRUMENTS = {
         Instrument(SCORE, "1", "scores of the gates and the requested metrics"),
         Instrument(COST, "USD", "cost of a graded session, where it is known"),
         Instrument(LATENCY, "s", "latency of a graded session, where it is known"),
+        Instrument(JUDGE_CALLS, "{call}", "questions to the judge"),
+        Instrument(JUDGE_COST, "USD", "cost of the judge, where it is known"),
     )
 }
 
 
 @dataclass(slots=True)
 class Total:
-    """The state of a counter (no `buckets`) or of a histogram, since `start_ns`."""
+    """The state of a counter (no `buckets`) or of a histogram, since `start_ns`.
+
+    A counter of an amount, such as a cost, has it in `sum`.
+    """
 
     start_ns: int
     count: int = 0
@@ -72,6 +97,18 @@ class Total:
         self.buckets[bisect_left(bounds, value)] += 1
 
 
+_TYPES = {
+    "name": na.string(),
+    "key": na.string(),
+    "start_ns": na.int64(),
+    "count": na.int64(),
+    "sum": na.float64(),
+    "min": na.float64(),
+    "max": na.float64(),
+    "buckets_json": na.string(),
+}
+_KEYS = {"name": na.string(), "key": na.string()}
+
 Key = tuple[str, str]  # a metric and its attributes as JSON
 
 
@@ -86,49 +123,105 @@ def read_totals(store: Store) -> dict[Key, Total]:
     return {(name, attributes): Total(*rest) for name, attributes, *rest in rows}
 
 
+class _Addition(NamedTuple):
+    """What a session adds to a total: a value of a histogram with these bounds, or to a counter."""
+
+    name: str
+    attributes: Mapping[str, str]
+    value: float
+    bounds: tuple[float, ...] | None
+
+
 def add_to_totals(
     store: Store,
     graded: Iterable[tuple[Session, Grade]],
     metrics: Mapping[str, Metric],
+    judge: Spent,
     now_ns: int,
 ) -> None:
-    """Count graded sessions, within the transaction that writes their scores.
+    """Count graded sessions, and what the judge spent on them, within the transaction that writes them.
 
     `metrics` are the gates and the requested metrics by name: the others are not exported.
     """
-    totals = read_totals(store)
-    start_ns = min((total.start_ns for total in totals.values()), default=now_ns)
-
-    def total(name: str, **attributes: str) -> Total:
-        return totals.setdefault((name, canonical(attributes)), Total(start_ns))
-
-    for session, grade in graded:
-        total(SESSIONS, **{"spangrade.verdict": grade.verdict.value}).count += 1
-        for name, outcome in grade.outcomes.items():
-            if name in metrics and isinstance(outcome, Score) and not outcome.is_bound:
-                is_share = metrics[name].bounds == (0.0, 1.0)
-                bounds = _SHARES if is_share else _AMOUNTS
-                total(SCORE, **{"gen_ai.evaluation.name": name}).add(outcome.value, bounds)
-        if session.cost_usd is not None:
-            total(COST).add(session.cost_usd, _COSTS)
-        if session.latency.total_s is not None:
-            total(LATENCY).add(session.latency.total_s, _TIMES)
-    store.query("DELETE FROM watch_totals")
-    for (name, attributes), one in totals.items():
-        store.query(
-            "INSERT INTO watch_totals VALUES "
-            "($name, $attributes, $start_ns, $count, $sum, $min, $max, $buckets)",
-            {
-                "name": name,
-                "attributes": attributes,
-                "start_ns": one.start_ns,
-                "count": one.count,
-                "sum": one.sum,
-                "min": one.min,
-                "max": one.max,
-                "buckets": one.buckets,
-            },
+    additions = [one for session, grade in graded for one in _additions(session, grade, metrics)]
+    if judge.calls:
+        additions.append(_Addition(JUDGE_CALLS, {}, judge.calls, None))
+        additions.append(_Addition(JUDGE_COST, {}, judge.cost_usd or 0.0, None))
+    if not additions:
+        return
+    known = set(store.query("SELECT name, attributes FROM watch_totals"))
+    series = Counter(name for name, _ in known)
+    keyed = [(_key(one, known, series), one) for one in additions]
+    keys = arrow_rows(list({key for key, _ in keyed}), _KEYS)
+    totals = {
+        (name, attributes): Total(*rest)
+        for name, attributes, *rest in store.query(
+            "SELECT * FROM watch_totals WHERE (name, attributes) IN (FROM keys)", keys=keys
         )
+    }
+    first = store.query("SELECT coalesce(min(start_ns), $now) FROM watch_totals", {"now": now_ns})[0][0]
+    for key, one in keyed:
+        total = totals.setdefault(key, Total(first))
+        if one.bounds is not None:
+            total.add(one.value, one.bounds)
+        elif one.name == JUDGE_COST:
+            total.sum += one.value
+        else:
+            total.count += int(one.value)
+    store.query("DELETE FROM watch_totals WHERE (name, attributes) IN (FROM keys)", keys=keys)
+    rows = [
+        (*key, one.start_ns, one.count, one.sum, one.min, one.max, one.buckets and dumps(one.buckets))
+        for key, one in totals.items()
+    ]
+    store.query(
+        "INSERT INTO watch_totals "
+        "SELECT * REPLACE (buckets_json::JSON::BIGINT[] AS buckets_json) FROM incoming",
+        incoming=arrow_rows(rows, _TYPES),
+    )
+
+
+def _additions(session: Session, grade: Grade, metrics: Mapping[str, Metric]) -> Iterator[_Addition]:
+    labels = labels_of(session)
+    yield _Addition(SESSIONS, {"spangrade.verdict": grade.verdict.value, **labels}, 1, None)
+    for name, outcome in grade.outcomes.items():
+        if name in metrics and isinstance(outcome, Score) and not outcome.is_bound:
+            bounds = _SHARES if metrics[name].bounds == (0.0, 1.0) else _AMOUNTS
+            yield _Addition(SCORE, {"gen_ai.evaluation.name": name, **labels}, outcome.value, bounds)
+    if session.cost_usd is not None:
+        yield _Addition(COST, labels, session.cost_usd, _COSTS)
+    if session.latency.total_s is not None:
+        yield _Addition(LATENCY, labels, session.latency.total_s, _TIMES)
+
+
+def labels_of(session: Session) -> dict[str, str]:
+    """Return what names the series of a session, as far as it is recorded."""
+    agents, models = session.agents or (), session.models or ()
+    values = (
+        agents[0] if agents else None,
+        session.service_name,
+        session.environment,
+        models[0] if models else None,
+        session.agent_version,
+    )
+    return {name: value for name, value in zip(LABELS, values, strict=True) if value is not None}
+
+
+def _key(one: _Addition, known: set[Key], series: Counter[str]) -> Key:
+    """Return the series to which something is added: one named `other`, if there are too many."""
+    key = one.name, canonical(dict(one.attributes))
+    if key in known:
+        return key
+    if series[one.name] >= MAX_SERIES:
+        others = {name: OTHER if name in LABELS else value for name, value in one.attributes.items()}
+        return one.name, canonical(others | dict.fromkeys(LABELS, OTHER))
+    known.add(key)
+    series[one.name] += 1
+    return key
+
+
+def counted(name: str, total: Total) -> float:
+    """Return what a counter has counted."""
+    return total.sum if name == JUDGE_COST else total.count
 
 
 def attributes_of(key: Key) -> dict[str, str]:
