@@ -742,14 +742,21 @@ class Database:
         Raises InputError for a value that cannot be used and, with `once`, StoreError if the database cannot
         be used.
         """
-        from spangrade.evaluator.watch.options import WatchOptions
         from spangrade.evaluator.watch.watch import watch
 
         spec = self._spec(dataset, gates, select, judge, sampled=True)
         if select is None or not isinstance(select, Selection) or select.limit is None:
             spec = replace(spec, select=replace(spec.select, limit=None))
-        options = replace(options or WatchOptions(), alerts=tuple(self._settings.alerts))
+        options = self._watching(options)
         return watch(spec, self._file, options, self._callbacks, stop, on_start, on_round)
+
+    def _watching(self, options: WatchOptions | None) -> WatchOptions:
+        """Return how sessions are watched, with the alerts of the settings."""
+        from spangrade.evaluator.view.links import ServerLinks
+        from spangrade.evaluator.watch.options import WatchOptions
+
+        alerts = tuple(self._settings.alerts)
+        return replace(options or WatchOptions(), alerts=alerts, links=ServerLinks())
 
     def serve(
         self,
@@ -769,11 +776,10 @@ class Database:
         cannot start.
         """
         from spangrade.evaluator.serve.serve import serve
-        from spangrade.evaluator.watch.options import WatchOptions
 
         spec = self._spec(dataset, gates, select, judge, sampled=True)
         spec = replace(spec, select=replace(spec.select, limit=None))
-        watching = replace(watching or WatchOptions(), alerts=tuple(self._settings.alerts))
+        watching = self._watching(watching)
         serve(options, spec, watching, self._callbacks, on_ready)
 
     def why(self, session_id: str) -> list[SpanReading]:

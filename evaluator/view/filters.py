@@ -55,7 +55,6 @@ _CONDITIONS = {
     "until": "start_ns < $until",
     "user": "user_id = $user",
     "environment": "environment = $environment",
-    "service": "service_name = $service",
     "origin": "($origin = 'any' OR origin = $origin)",
     "question": "session_id IN (SELECT session_id FROM {run_cells} WHERE question_id = $question)",
     **{

@@ -8,13 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spangrade.evaluator.results.alarms import Alarm
-from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.watch.alerts import AlarmChange
-from spangrade.evaluator.watch.options import WebhookFormat
+from spangrade.evaluator.watch.options import Pages, WebhookFormat
 
 _MOST_STREAMS = 20  # in the text of a message
-
-_LINKS = ServerLinks()
 
 
 def change_id(change: AlarmChange) -> str:
@@ -24,14 +21,14 @@ def change_id(change: AlarmChange) -> str:
 
 
 def change_body(
-    change: AlarmChange, kind: WebhookFormat, now_ns: int, public_url: str | None = None
+    change: AlarmChange, kind: WebhookFormat, now_ns: int, pages: Pages | None = None
 ) -> Mapping[str, Any]:
     """Return the body of the message about a change, as JSON values.
 
-    `public_url` is where the pages are; without it there are ids and no addresses.
+    `pages` are where messages lead; without them there are ids and no addresses.
     """
     if kind is WebhookFormat.SLACK:
-        return {"text": _slack_text(change, public_url)}
+        return {"text": _slack_text(change, pages)}
     first = change.alarms[0]
     return {
         "type": "alert.ended" if change.is_over else "alert.started",
@@ -41,14 +38,9 @@ def change_body(
             "alert": first.alert,
             "cause": first.cause,
             "details": list(first.details),
-            "streams": [_stream(one, public_url) for one in change.alarms],
+            "streams": [_stream(one, pages) for one in change.alarms],
         },
     }
-
-
-def session_url(session_id: str, public_url: str) -> str:
-    """Return the address of a session's page."""
-    return public_url + _LINKS.session(session_id)
 
 
 def failed_text(failed: Mapping[str, Any]) -> str:
@@ -58,24 +50,20 @@ def failed_text(failed: Mapping[str, Any]) -> str:
     return f"*Failed: {shown}*\n{_escaped(failed['reason'])}"
 
 
-def _selection_url(alarm: Alarm, public_url: str) -> str:
-    return public_url + _LINKS.sessions(**alarm.filters)
-
-
-def _stream(alarm: Alarm, public_url: str | None) -> dict[str, Any]:
+def _stream(alarm: Alarm, pages: Pages | None) -> dict[str, Any]:
     found = alarm.to_json()
     for name in ("alarm_id", "alert", "cause", "details", "filters"):
         del found[name]
-    if public_url is None:
+    if pages is None:
         return found
     return {
         **found,
-        "sessions_url": _selection_url(alarm, public_url),
-        "example_urls": [session_url(one, public_url) for one in alarm.examples],
+        "sessions_url": pages.sessions(alarm.filters),
+        "example_urls": [pages.session(one) for one in alarm.examples],
     }
 
 
-def _slack_text(change: AlarmChange, public_url: str | None) -> str:
+def _slack_text(change: AlarmChange, pages: Pages | None) -> str:
     first = change.alarms[0]
     word = "Over" if change.is_over else "Alarm"
     lines = [f"*{word}: {_escaped(first.alert)}*"]
@@ -84,9 +72,9 @@ def _slack_text(change: AlarmChange, public_url: str | None) -> str:
     lines += [_escaped(one) for one in first.details if not change.is_over]
     for alarm in change.alarms[:_MOST_STREAMS]:
         line = f"• {_escaped(alarm.of)}: {_escaped(alarm.text)}"
-        if public_url is not None:
-            links = [f"<{_selection_url(alarm, public_url)}|sessions>"]
-            links += [f"<{session_url(one, public_url)}|{n}>" for n, one in enumerate(alarm.examples, 1)]
+        if pages is not None:
+            links = [f"<{pages.sessions(alarm.filters)}|sessions>"]
+            links += [f"<{pages.session(one)}|{n}>" for n, one in enumerate(alarm.examples, 1)]
             line += f" ({' '.join(links)})"
         lines.append(line)
     if (left := len(change.alarms) - _MOST_STREAMS) > 0:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.tracer.fields import FieldError, option
@@ -16,6 +18,32 @@ class WebhookFormat(StrEnum):
 
     STANDARD = "standard"
     SLACK = "slack"
+
+
+class PageLinks(Protocol):
+    """The addresses of pages under that of a server."""
+
+    def sessions(self, **filters: str) -> str:
+        """Return the address of the list of sessions, with values for its filters."""
+
+    def session(self, session_id: str) -> str:
+        """Return the address of a session."""
+
+
+class Pages(NamedTuple):
+    """The pages of a server, to which messages lead."""
+
+    url: str
+    links: PageLinks
+
+    def session(self, session_id: str) -> str:
+        """Return the whole address of a session."""
+        return self.url + self.links.session(session_id)
+
+    def sessions(self, filters: Mapping[str, str]) -> str:
+        """Return the whole address of the list of the sessions that filters choose."""
+        return self.url + self.links.sessions(**filters)
+
 
 _KINDS = ("", "phoenix", "mlflow")  # of destinations: what stands before the `+` of a URL's scheme
 _SEND = (
@@ -79,7 +107,7 @@ class WatchOptions:
     unless they ended after `notify_since`.
 
     With `alerts` the webhook gets these, in place of a message for each session that fails. `public_url` is
-    the address of the pages, for links in messages.
+    the address of the pages, for links in messages, and `links` returns the addresses under it.
     """
 
     idle_s: float | str = option(
@@ -110,6 +138,12 @@ class WatchOptions:
         None, "The address of the pages, for links in messages.", metavar="URL", rare=True
     )
     alerts: tuple[AlertRule, ...] = ()
+    links: PageLinks | None = None
+
+    @property
+    def pages(self) -> Pages | None:
+        """The pages to which messages lead; None if their address is not known."""
+        return None if self.public_url is None or self.links is None else Pages(self.public_url, self.links)
 
     @property
     def notify_since_ns(self) -> int | None:

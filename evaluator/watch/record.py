@@ -19,10 +19,10 @@ from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.results.views import place_verdicts
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.watch.alert_messages import failed_text, session_url
+from spangrade.evaluator.watch.alert_messages import failed_text
 from spangrade.evaluator.watch.deliveries import OTLP, SCORES, WEBHOOK, add
 from spangrade.evaluator.watch.events import evaluator_of, events_of
-from spangrade.evaluator.watch.options import WebhookFormat
+from spangrade.evaluator.watch.options import Pages, WebhookFormat
 from spangrade.evaluator.watch.progress import Waiting, contents
 from spangrade.evaluator.watch.tables import sql
 from spangrade.evaluator.watch.totals import add_to_totals
@@ -57,7 +57,7 @@ class Channels(NamedTuple):
     otlp: bool = False
     scores: bool = False
     webhook_format: WebhookFormat = WebhookFormat.STANDARD
-    public_url: str | None = None
+    pages: Pages | None = None
 
 
 def record(
@@ -197,8 +197,8 @@ def _messages(
         name = message_id(session.session_id, content, prepared.key)
         if channels.webhook and grade.verdict is Verdict.FAILED:
             body = failed_session(session, grade, metrics, run_id, now_ns)
-            if channels.public_url is not None:
-                body["data"]["url"] = session_url(session.session_id, channels.public_url)
+            if channels.pages is not None:
+                body["data"]["url"] = channels.pages.session(session.session_id)
             if channels.webhook_format is WebhookFormat.SLACK:
                 body = {"text": failed_text(body["data"])}
             yield name, WEBHOOK, session.session_id, body

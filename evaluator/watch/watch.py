@@ -128,7 +128,7 @@ class Watch:
             telemetry is not None,
             scores is not None,
             options.webhook_format,
-            options.public_url,
+            options.pages,
         )
         select = prepared.spec.select
         self._since_ns, self._share = select.since_ns, select.share
@@ -304,10 +304,9 @@ class Watch:
         with self._open() as store, store.transaction():
             changes = alerts.look(store, now_ns, self._told_since_ns, among)
             if self._webhook is not None:
-                form, public_url = self._channels.webhook_format, self._channels.public_url
+                form, pages = self._channels.webhook_format, self._channels.pages
                 messages = [
-                    (change_id(one), WEBHOOK, "", change_body(one, form, now_ns, public_url))
-                    for one in changes
+                    (change_id(one), WEBHOOK, "", change_body(one, form, now_ns, pages)) for one in changes
                 ]
                 deliveries.add(store, messages, now_ns)
         self._alerts_looked_ns = now_ns

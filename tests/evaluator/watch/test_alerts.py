@@ -26,8 +26,9 @@ from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.settings import load_settings
 from spangrade.evaluator.results.alarms import Alarm, stored_alarms
 from spangrade.evaluator.statistics.shifts import is_above, log_evidence, lower_bound
+from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.watch.alert_messages import change_body
-from spangrade.evaluator.watch.options import WatchOptions, WebhookFormat
+from spangrade.evaluator.watch.options import Pages, WatchOptions, WebhookFormat
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.evaluator.watch.webhook import Webhook
 from spangrade.tracer.errors import InputError
@@ -91,7 +92,7 @@ def test_three_agents_change_and_each_is_told_once_and_once_when_it_is_over(
         watch = Watch(
             db,
             prepared_by(gates=GATE),
-            WatchOptions(idle_s="1m", alerts=rules, public_url=PUBLIC),
+            WatchOptions(idle_s="1m", alerts=rules, public_url=PUBLIC, links=ServerLinks()),
             webhook=Webhook(receiving.url, b"0123456789abcdef", pause_s=0.0),
             clock=clock,
             steady=clock,
@@ -299,10 +300,10 @@ def test_a_change_for_slack_names_its_streams_with_links(db: Path) -> None:
         now_ns = START_NS + DAY_NS
         with store.transaction():
             (change,) = alerts((WORSE,), START_NS).look(store, now_ns, START_NS)
-    text = change_body(change, WebhookFormat.SLACK, now_ns, PUBLIC)["text"]
+    text = change_body(change, WebhookFormat.SLACK, now_ns, Pages(PUBLIC, ServerLinks()))["text"]
     (alarm,) = change.alarms
     assert text.startswith("*Alarm: passed worse by 5 points*\nCause: tool_success_rate: …, expected &gt;= 1")
-    assert f"<{PUBLIC}/?agent=agent0&origin=production&since=" in text
+    assert f"<{PUBLIC}/sessions?agent=agent0&origin=production&since=" in text
     assert f"<{PUBLIC}/session/{alarm.examples[0]}|1>" in text
     assert f"• agent agent0: {alarm.value:.1%} in" in text
 
