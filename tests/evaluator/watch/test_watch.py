@@ -228,7 +228,7 @@ def test_without_a_database_it_waits_and_once_is_an_error(tmp_path: Path) -> Non
 
 
 def test_nothing_to_grade_by_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"nothing to grade by: expected a dataset, or a gate"):
+    with pytest.raises(InputError, match=r"nothing to grade by: expected a dataset, a gate"):
         spangrade.open("s.duckdb").watch(gates="token_usage")
 
 
