@@ -22,6 +22,10 @@ from spangrade.evaluator.view.labelling import Reviewer
 PATHS = (
     *(
         "/",
+        "/overview/causes",
+        "/sessions",
+        "/tools",
+        "/judge",
         "/sessions?sort=cost",
         "/sessions?verdict=failed",
         "/sessions?verdict=passed",
