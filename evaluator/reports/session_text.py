@@ -98,7 +98,9 @@ def _given_text(score: ExternalScore) -> str:
     number = None if score.value is None else f"{score.value:g}"
     value = number if score.label is None else score.label
     turn = "" if score.turn is None else f" of turn {score.turn}"
-    return f"{score.name} {value}{turn} by {score.author or score.source}{score.note and f': {score.note}'}"
+    spans = f" at span {', '.join(score.evidence)}" if score.evidence else ""
+    author = score.author or score.source
+    return f"{score.name} {value}{turn}{spans} by {author}{score.note and f': {score.note}'}"
 
 
 def _verdict_text(grade: StoredGrade | None) -> Text:

@@ -1,5 +1,6 @@
 -- The scores of some rows of a grid, in a run and in its baseline: the mean of the sessions of a question, how many of
--- them met the gate, and the gravest outcome of those that have no value.
+-- them met the gate, and the gravest outcome of those that have no value. The reason and the evidence are those of one
+-- session that did not meet it.
 WITH wanted AS (
     SELECT run_id, session_id, cell AS key
     FROM {run_cells}
@@ -14,7 +15,8 @@ SELECT
     count(passed) AS judged,
     count(*) FILTER (outcome IN ('failure', 'judge_failure')) AS broken,
     count(*) FILTER (outcome = 'inconclusive') AS inconclusive,
-    first(scores.reason ORDER BY passed NULLS LAST) AS reason
+    first(scores.reason ORDER BY passed NULLS LAST, session_id) AS reason,
+    first(scores.evidence ORDER BY passed NULLS LAST, session_id) AS evidence
 FROM scores JOIN wanted USING (run_id, session_id)
 WHERE run_id IN ($run, $base)
 GROUP BY ALL

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.metrics.stored_values import only_run
+from spangrade.evaluator.metrics.causes import causes_text
+from spangrade.evaluator.metrics.stored_values import only_run, stored_evidence
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
 from spangrade.tracer.errors import InputError
@@ -40,7 +41,7 @@ class GridCell(NamedTuple):
 
     `state` is a verdict, "" where nothing judged it; `share` is "2 of 3" where there are repeats. `change` is
     the difference of the value to that of the baseline, None where one is unknown; `style` says whether it is
-    better or worse.
+    better or worse. `reason` leads with the place where a gate failed.
     """
 
     value: float | None
@@ -219,7 +220,9 @@ def _cell(column: GridColumn, sides: Mapping[bool, Mapping[str, Any]]) -> GridCe
     if change is not None and column.higher_is_better is not None:
         style = "better" if (change > 0) == column.higher_is_better else "worse"
     share = _share(mine["passed"], mine["judged"])
-    return GridCell(mine["value"], state, share, change, style, mine["reason"] or "")
+    where = causes_text(stored_evidence(mine["evidence"])) if state == "failed" else ""
+    reason = ": ".join(filter(None, (where, mine["reason"])))
+    return GridCell(mine["value"], state, share, change, style, reason)
 
 
 def _number(text: str) -> int:

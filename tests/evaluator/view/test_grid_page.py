@@ -68,6 +68,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield made
 
 
+def test_a_cell_of_a_gate_that_failed_leads_with_the_place(store: Store) -> None:
+    places = '[{"span": "0af7", "path": "pay(id)"}]'
+    store.query(
+        "UPDATE scores SET evidence = $1 WHERE run_id = 'second id' AND question_id = 'broke'", [places]
+    )
+    rows = grid_page(store, "second id", {})["rows"]
+    reasons = {row.key: [cell.reason for cell in row.cells if cell] for row in rows}
+    assert reasons["broke"] == ["pay(id) at span 0af7: why"]
+    assert reasons["same"] == ["why"]
+
+
 def keys(store: Store, **texts: str) -> list[str]:
     return [row.key for row in grid_page(store, "second id", texts)["rows"]]
 

@@ -126,6 +126,18 @@ def test_what_cannot_be_stored_is_one_line(
     assert db.external_scores() == []
 
 
+def test_show_has_the_span_that_a_label_is_about(spangrade: Spangrade, db: public.Database) -> None:
+    [session] = [one for one in db.sessions() if one.session_id == "conversation-1"]
+    span = session.tool_interactions[0].span_id
+    assert (
+        spangrade("label", "conversation-1", "fail", "--by", "ann", "--span", span, "--db", db.path).code == 0
+    )
+    lines = spangrade("show", "conversation-1", "--db", db.path).out
+    assert [one for one in lines if one.startswith("scored")] == [
+        f"scored    label fail at span {span} by ann"
+    ]
+
+
 def test_show_has_the_scores(spangrade: Spangrade, db: public.Database) -> None:
     db.score("conversation-1", {"thumbs": 0}, by="ann", turn=2, note="too\nslow", at=AT)
     db.label("conversation-1", "pass", by="ben", at=AT)
