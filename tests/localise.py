@@ -10,7 +10,13 @@ something among the evidence is right, and no evidence was given, and fails if t
 prints each miss.
 
 Right is the changed span, one that nothing tells from it (a doubled call's twin), or, for what was left out,
-the gap between its neighbours. All turns and model calls are changed where the cost or the time is.
+the gap between its neighbours. All turns and model calls are changed where the cost or the time is. A call
+that only messages record is the model call that requested it.
+
+Two more tables have the same floor. Pairs of versions: a session of `gen.py` with a defect of its calls, by
+the questions of the same session without it. Drills: each fault of each call of an agent that goes on, by
+what it did without a fault: its calls and, of a fault that answers, their results. A late answer is left out,
+which only limits of time see, and one with an instruction in it, which its result still has beside.
 """
 
 from __future__ import annotations
@@ -19,11 +25,13 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import recordings
+from failures_to_questions import planted
 from paths import SHARED
 
 import spangrade
@@ -36,7 +44,9 @@ from spangrade.evaluator.metrics.causes import leading_causes
 from spangrade.evaluator.metrics.registry import load_metrics
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
+from spangrade.tracer.faults import Fault, Faults
 
 STRICT, PLAIN = "strict", "plain"
 RECORDINGS, GENERATED = "recordings", "gen.py"
@@ -92,7 +102,7 @@ class Truth:
     def holds(self, place: Place) -> bool:
         """Return whether evidence names what was changed."""
         if place.span is not None:
-            return place.span in self.spans
+            return place.span in self.spans or place.span in self._requested()
         if self._kind == "drop-state":
             return path_names(place.path, str(self._mutant.path[0]))
         if self._kind == "add-turn":
@@ -130,6 +140,19 @@ class Truth:
                     yield before.span_id
         elif kind.endswith("-state"):
             yield getattr(session, "state_spans", {}).get(mutant.path[0])
+
+    def _requested(self) -> set[str]:
+        """Return the model calls that requested what changed, where only messages record the calls."""
+        session = self._original
+        at = (
+            self._gone
+            if self._mutant.call is None
+            else self._gone | {session.tool_interactions[self._mutant.call].start_ns}
+        )
+        unseen = [c for c in session.tool_interactions if c.span_id is None and c.start_ns in at]
+        return {
+            model.span_id for call in unseen for model in session.llm_calls if model.end_ns == call.start_ns
+        }
 
     def _without_span(self) -> set[int]:
         """Return when that began or ended which no span records: a call, the last reply."""
@@ -251,6 +274,128 @@ def located(
     return found
 
 
+def met_by(good: Session, question: GoldenQuestion) -> Collection[str]:
+    """Return the names of the gates of a question that a session meets."""
+    plan, answers = MetricPlan.of((), load_metrics()), {good.session_id: question.id}
+    dataset = GoldenDataset(golden_questions=(question,))
+    [one] = audited_sessions([good], dataset, plan, answers, failed=True)
+    assert not isinstance(one, str), one
+    return one.gates.met
+
+
+def missed(session: Session, question: GoldenQuestion, met: Collection[str]) -> list[Place] | None:
+    """Return the evidence of the gates, of some, that a session does not meet; None if it meets all."""
+    failed = [
+        (metric.name, outcome.evidence)
+        for metric, outcome in graded(session, question, MetricPlan.of((), load_metrics()))
+        if metric.name in met and isinstance(outcome, Score) and outcome.passed is False
+    ]
+    return list(places(leading_causes(failed))) if failed else None
+
+
+def pair_holds(place: Place, session: Session, good: Session) -> bool:
+    """Return whether evidence names how the calls of a session part from those of another version."""
+    calls, wanted = session.tool_interactions, good.tool_interactions
+    made, due = ([(c.tool_name, canonical(c.input_arguments)) for c in each] for each in (calls, wanted))
+    further, missing = Counter(made) - Counter(due), Counter(due) - Counter(made)
+    if place.span is not None:
+        same = [a == b for a, b in zip(made, due, strict=False)]
+        differing = {c.span_id for c, key in zip(calls, made, strict=True) if key in further}
+        swapped = {c.span_id for c, met in zip(calls, same, strict=False) if not met}
+        return place.span in (differing if further or missing else swapped)
+    starts = {
+        one.span_id: one.start_ns for one in (*session.trajectory, *session.llm_calls, *calls) if one.span_id
+    }
+    at = next(number for number, key in enumerate(due) if key in missing)
+    left = calls[at - 1].start_ns if at else -1
+    right = calls[at].start_ns if at < len(calls) else sys.maxsize
+    after = starts[place.after] if place.after else -1
+    before = starts[place.before] if place.before else sys.maxsize
+    return left <= after < right and left < before <= right
+
+
+def pairs(number: int) -> dict[tuple[str, str], Found]:
+    """Return by defect of how many sessions the evidence is where they part from those without it."""
+    found: dict[tuple[str, str], Found] = defaultdict(Found)
+    for defect, session, good in planted(number):
+        for form in (STRICT, PLAIN):
+            question = golden(good, form)
+            if (evidence := missed(session, question, met_by(good, question))) is not None:
+                rights = [pair_holds(place, session, good) for place in evidence]
+                found[form, defect] = found[form, defect].with_one(rights)
+    return found
+
+
+DRILLED = {
+    "find_order": {"order": "A-1", "sku": "S-7"},
+    "check_stock": {"left": 3},
+    "find_customer": {"name": "Ann"},
+    "send": {"parcel": "P-9"},
+}
+FAULTS = {
+    "fails": "down",
+    "times_out": None,
+    "empty": None,
+    "other_customer": {"customer": "Bob"},
+}
+
+
+def drilled(number: int) -> list[tuple[str, Session]]:
+    """Return sessions of an agent, the first without a fault, the others each with one: its kind."""
+    given = [
+        Fault(tool, call, kind, value)
+        for kind, value in FAULTS.items()
+        for tool in DRILLED
+        for call in (1, 2)
+    ]
+    kinds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        provider = spangrade.configure(db=Path(folder) / "drills.duckdb")
+        for place, faults in enumerate([[], *([fault] for fault in given[:number])]):
+            kinds[f"{place:03}"] = faults[0].kind if faults else ""
+            with spangrade.session(f"{place:03}") as session:
+                session.faults = Faults(faults)
+                with spangrade.turn("Send two parcels"), spangrade.agent("shop"):
+                    for parcel in (1, 2):
+                        for name, result in DRILLED.items():
+                            with suppress(Exception):
+                                called(name, f"{name} {parcel}", result)
+        provider.shutdown()
+        sessions = spangrade.open(Path(folder) / "drills.duckdb").sessions()
+        return sorted(((kinds[one.session_id], one) for one in sessions), key=lambda one: one[1].session_id)
+
+
+def called(name: str, given: str, result: Any) -> Any:
+    """Call a tool, as an agent does that is drilled."""
+
+    @spangrade.tool(name)
+    def answer(key: str) -> Any:
+        return result
+
+    return answer(given)
+
+
+def drills(number: int) -> dict[tuple[str, str], Found]:
+    """Return by kind of how many faults of drills the evidence is the call that had it."""
+    found: dict[tuple[str, str], Found] = defaultdict(Found)
+    (_, good), *others = drilled(number)
+    asked = golden(good, STRICT).model_dump(mode="json", exclude_unset=True)
+    del asked["reference_data"]["max_latency_s"]  # of some milliseconds
+    by_calls = GoldenQuestion.model_validate(asked)
+    expected = asked["reference_data"]["reference_tool_interactions"]
+    for call, made in zip(expected, good.tool_interactions, strict=True):
+        call["output"] = made.output
+    by_results = GoldenQuestion.model_validate(asked)
+    met = met_by(good, by_results)
+    for kind, session in others:
+        has_failed = kind in ("fails", "times_out")
+        evidence = missed(session, by_calls if has_failed else by_results, met)
+        if evidence is not None:
+            hit = {call.span_id for call in session.tool_interactions if call.fault}
+            found["drills", kind] = found["drills", kind].with_one([place.span in hit for place in evidence])
+    return found
+
+
 def total(found: Iterable[Found]) -> Found:
     """Return the sum of counts."""
     return Found(*map(sum, zip(*found, strict=True)))
@@ -264,11 +409,16 @@ def table(found: Mapping[tuple[str, str], Found], form: str) -> Found:
     print(f"{f'golden questions: {form}':38}  caught    first    among     none")
     for (source, kind), one in sorted(found.items()):
         print(f"{source:12}  {kind:22}  {one}")
-    for source in (RECORDINGS, GENERATED):
+    for source in dict.fromkeys(source for source, _ in sorted(found)):
         print(f"{source:12}  {'all':22}  {total(f for (s, _), f in found.items() if s == source)}")
     every = total(found.values())
     print(f"{'all':12}  {'':22}  {every}\n")
     return every
+
+
+def is_enough(found: Found) -> bool:
+    """Return whether counts reach the floor."""
+    return found.first >= FIRST * found.caught > 0 and found.among >= AMONG * found.caught and not found.none
 
 
 def main() -> None:
@@ -277,8 +427,13 @@ def main() -> None:
     number, mutants = numbers[0] if numbers else 120, numbers[1] if len(numbers) > 1 else 40
     sessions = list(material(number))
     every = total(table(located(sessions, mutants, form), form) for form in (STRICT, PLAIN))
-    print(f"{'all':12}  {'':22}  {every}")
-    if every.first < FIRST * every.caught or every.among < AMONG * every.caught or every.none:
+    print(f"{'all':12}  {'':22}  {every}\n")
+    measured = [
+        every,
+        table(pairs(number), "pairs of versions"),
+        table(drills(len(FAULTS) * len(DRILLED) * 2), "drills"),
+    ]
+    if not all(map(is_enough, measured)):
         sys.exit(f"below the floor: first {FIRST:.0%}, among {AMONG:.0%}, none 0")
 
 

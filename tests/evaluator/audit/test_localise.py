@@ -27,3 +27,18 @@ def test_evidence_names_what_was_changed(form: str) -> None:
     assert every.none == 0
     assert every.first >= localise.FIRST * every.caught
     assert every.among >= localise.AMONG * every.caught
+
+
+def test_evidence_of_a_drill_is_the_call_that_had_the_fault() -> None:
+    found = localise.drills(40)
+    assert {kind for _, kind in found} == set(localise.FAULTS)
+    every = localise.total(found.values())
+    assert every.caught == 32
+    assert localise.is_enough(every)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the generator is not here")
+def test_evidence_of_a_pair_of_versions_is_where_they_part() -> None:
+    every = localise.total(localise.pairs(6).values())
+    assert every.caught >= 6
+    assert localise.is_enough(every)
