@@ -13,7 +13,7 @@ from spangrade import Selection
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters.script import report
 from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
-from spangrade.evaluator.cli.options import InFile
+from spangrade.evaluator.cli.options import StoredIn
 from spangrade.evaluator.cli.output import print_lines
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.fields import REQUIRED, argument, option
@@ -140,7 +140,7 @@ def _convert(tool: str, source: Path, output: Path) -> None:
     report(f"{counted(added, 'question')} added to {output}", problems)
 
 
-def session(select: _Chosen, what: ConvertOptions, one: SessionOrAll, at: InFile) -> None:
+def session(select: _Chosen, what: ConvertOptions, one: SessionOrAll, at: StoredIn) -> None:
     """Make golden questions of stored sessions: what they did is what is expected from then on.
 
     With an id, of that session; else of all that the options choose. Sessions with equal user inputs become
@@ -177,7 +177,7 @@ def session(select: _Chosen, what: ConvertOptions, one: SessionOrAll, at: InFile
     report(f"{counted(addition.added, 'question')} added to {what.output}", addition.problems)
 
 
-def _failed(session_id: str, what: ConvertOptions, at: InFile) -> None:
+def _failed(session_id: str, what: ConvertOptions, at: StoredIn) -> None:
     """Add what should have happened in a session to a golden file; ask for it if nothing says it."""
     expect = list(what.expect)
     with at.opened() as opened:
@@ -229,7 +229,7 @@ def _refused(text: str, error: json.JSONDecodeError) -> InputError:
     return InputError(f"--expect {text!r}: {refusal(error)}")
 
 
-def convert(select: _Chosen, what: ConvertOptions, of: ConvertSource, at: InFile) -> None:
+def convert(select: _Chosen, what: ConvertOptions, of: ConvertSource, at: StoredIn) -> None:
     """Make golden questions of a file, whose tool is recognized by its content, or of stored sessions.
 
     What a session did is what is expected from then on. A golden file becomes an eval set of ADK. What cannot

@@ -153,3 +153,36 @@ def test_the_scores_of_a_lake_are_sent_once(spangrade: Spangrade, catalogs: Post
     assert json.loads("\n".join(spangrade(*asked).out)) == [{"n": 12, "accepted": 12}]
     assert spangrade("lake", "delete", "--lake", catalog, "--landing", landing, "--session", name).code == 0
     assert json.loads("\n".join(spangrade(*asked).out)) == [{"n": 11, "accepted": 11}]
+
+
+def test_failures_in_a_lake_are_explained_and_become_questions_as_those_in_a_file(
+    spangrade: Spangrade, filled: tuple[str, Path], tmp_path: Path
+) -> None:
+    catalog, db = filled
+    golden = tmp_path / "golden.json"
+    reference = {"reference_tool_interactions": [{"tool_name": "look_up", "input_arguments": {"id": 1}}]}
+    asked = {"id": "q1", "user_inputs": ["hello, I am customer 1", "question 1 of 1?", "question 2 of 1?"]}
+    golden.write_text(json.dumps({"golden_questions": [{**asked, "reference_data": reference}]}))
+    explained = []
+    for place in (("--lake", catalog), ("--db", db)):
+        graded = spangrade("grade", golden, "--name", "explained", *place)
+        assert graded.code == 1, graded
+        done = spangrade("explain", "explained", "--format", "json", *place)
+        assert (done.code, done.err) == (0, [])
+        explained.append(json.loads("\n".join(done.out)))
+    assert explained[0] == explained[1]
+    assert len(explained[0]) == 1
+    (failed,) = [
+        row["session_id"]
+        for row in json.loads("\n".join(spangrade("sessions", "--db", db, "--format", "json").out))
+        if row["verdict"] == "failed"
+    ]
+    made = []
+    for name, place in (("lake", ("--lake", catalog)), ("file", ("--db", db))):
+        corrected = tmp_path / f"{name}.json"
+        expect = ("--expect", 'look_up {"id": 1}')
+        done = spangrade("convert", failed, "--failed", *expect, "--output", corrected, *place)
+        assert done.code == 0, done
+        made.append((json.loads(corrected.read_text()), done.out[-1].partition("not reviewed")[2]))
+    assert made[0] == made[1]
+    assert made[0][0]["golden_questions"][0]["reviewed"] is False
