@@ -18,14 +18,15 @@ from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.session import Step, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import TooLittle
-from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Sample
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
-from spangrade.evaluator.view.alignment import MOST, aligned
+from spangrade.evaluator.view.alignment import MOST, TextPair, aligned, difference
 from spangrade.evaluator.view.charts import Interval, interval
+from spangrade.evaluator.view.conversation import TurnView
 from spangrade.evaluator.view.grid_page import ROWS, grid_rows
 from spangrade.evaluator.view.links import SideLinks
 from spangrade.evaluator.view.queries import rows_of
-from spangrade.evaluator.view.session_page import page_of
+from spangrade.evaluator.view.session_page import SessionPage, page_of
 from spangrade.evaluator.view.session_source import session_source
 from spangrade.evaluator.view.texts import TextLimits
 from spangrade.tracer.canonical_json import canonical
@@ -38,6 +39,7 @@ MAX_FLIPS = 200  # questions of one kind
 MAX_NAMES = 200  # questions that only one run has
 
 _SIDES = ("a", "b")
+_MORE = ("c", "d", "e", "f")  # runs that are columns beside the first two
 _LONGEST = 1_000  # characters of arguments
 _LIMITS = TextLimits(longest=4_000, items=200, bars=0, rows=0, on_demand=True)
 _CLASSES = {
@@ -56,6 +58,22 @@ class MetricRow(NamedTuple):
     p_value: str
     notes: str
     style: str
+
+
+class ColumnCell(NamedTuple):
+    """A metric of a run, with the change against the first run, "" for that run itself."""
+
+    value: float | None
+    change: str = ""
+    style: str = ""
+
+
+class RunColumn(NamedTuple):
+    """A run beside others, with its metrics."""
+
+    label: str
+    run_id: str | None
+    metrics: Mapping[str, ColumnCell]
 
 
 class FlipRow(NamedTuple):
@@ -83,36 +101,58 @@ class PairOfSteps(NamedTuple):
     second: str | None
     result: str
     arguments: tuple[str, str] = ("", "")
+    turn: int = 0
+
+
+class TurnPair(NamedTuple):
+    """A turn of two sessions, None where one has none, and its replies word by word."""
+
+    number: int
+    first: TurnView | None
+    second: TurnView | None
+    replies: TextPair
 
 
 def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `compare.html`: of the runs `a` and `b` that a URL names, if it has both.
 
-    Each is the name of a run, its id or the beginning of it. Raises InputError if there is no such run, if
+    With more, up to `f`, each run is a column, against the first. Each is the name of a run, its id or the
+    beginning of it. Raises InputError if there is no such run, if
     one is too large for a page, and if scipy is not installed.
     """
-    given = {side: texts.get(side, "").strip() for side in _SIDES}
+    named = {side: text for side in (*_SIDES, *_MORE) if (text := texts.get(side, "").strip())}
+    blank = next((side for side in _MORE if side not in named), None)
+    asked = {side: named.get(side, "") for side in (*_SIDES, *(one for one in _MORE if one in named))}
     values: dict[str, Any] = {
         "runs": rows_of(store, "runs_to_compare", run=None, limit=RUNS),
-        "given": given,
+        "given": asked | ({blank: ""} if blank else {}),
         "comparison": None,
+        "columns_of_runs": (),
     }
-    if not all(given.values()):
+    if not all(asked.values()):
         return values
-    run_ids = [find_run_id(store, given[side]) for side in _SIDES]
+    run_ids = [find_run_id(store, text) for text in asked.values()]
     for run_id in run_ids:
         _check_size(store, run_id)
-    first, second = (sample_of_run(store, run_id) for run_id in run_ids)
+    samples = [sample_of_run(store, run_id) for run_id in run_ids]
+    if len(samples) > len(_SIDES):
+        return {**values, **_columns(samples)}
+    first, second = samples
     comparison = compare(first, second)
+    grid = grid_rows(store, run_ids[1], run_ids[0], {})
+    judged = {PASSED, *(one.metric for one in grid["columns"] if one.judged)}
+    metrics = list(map(_metric_row, comparison.metrics))
     return {
         **values,
-        **grid_rows(store, run_ids[1], run_ids[0], {}),
+        **grid,
         "rows_at_once": ROWS,
         "comparison": comparison,
         "headlines": headlines(comparison),
-        "given": dict(zip(_SIDES, run_ids, strict=True)),
+        "run_ids": dict(zip(_SIDES, run_ids, strict=True)),
         "notes": [*interval_lines(comparison), *judge_lines(comparison)],
-        "metrics": list(map(_metric_row, comparison.metrics)),
+        "metrics": metrics,
+        "gates": [row for row in metrics if row.change.metric in judged],
+        "others": [row for row in metrics if row.change.metric not in judged],
         "groups": [(title, kind, list(map(_flip_row, flips))) for title, kind, flips in _groups(comparison)],
         "only": [
             (title, names)
@@ -131,6 +171,21 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "max_flips": MAX_FLIPS,
         "max_names": MAX_NAMES,
     }
+
+
+def _columns(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the metrics of runs as columns, each compared with the first."""
+    first, *others = samples
+    compared = [compare(first, one) for one in others]
+    of_first = {change.metric: change.first for each in compared for change in each.metrics}
+    columns = [RunColumn(first.label, first.run_id, {name: ColumnCell(of_first[name]) for name in of_first})]
+    for sample, each in zip(others, compared, strict=True):
+        cells = {
+            one.metric: ColumnCell(one.second, str(one.change), _CLASSES.get(one.change, "unmatched"))
+            for one in each.metrics
+        }
+        columns.append(RunColumn(sample.label, sample.run_id, cells))
+    return {"columns_of_runs": columns, "metrics_of_runs": list(of_first)}
 
 
 def _check_size(store: Store, run_id: str) -> None:
@@ -193,22 +248,44 @@ def compare_sessions_page(store: Store, texts: Mapping[str, str]) -> dict[str, A
         page = page_of(source, _LIMITS)
         sides.append(Side(title, run_id, page, f"{session}-", SideLinks()))
     steps = list(_steps(*(calls_of_steps(side.page.session)[:MOST] for side in sides)))
+    turns = {turn.turn for side in sides for turn in side.page.session.turns}
+    replies = [
+        TurnPair(number, _turn(sides[0].page, number), _turn(sides[1].page, number), _replies(sides, number))
+        for number in sorted(turns)[:MOST]
+    ]
     parted = next((number for number, step in enumerate(steps) if step.result != "same"), None)
-    return {"sides": sides, "steps": steps, "parted": parted}
+    return {"sides": sides, "steps": steps, "parted": parted, "turns": replies}
+
+
+def _turn(page: SessionPage, number: int) -> TurnView | None:
+    return next((one for one in page.conversation.turns if one.number == number), None)
+
+
+def _replies(sides: Sequence[Side], number: int) -> TextPair:
+    """Return the replies of a turn with their differences word by word."""
+    first, second = (
+        next((one.final_response for one in side.page.session.turns if one.turn == number), None)
+        for side in sides
+    )
+    both = difference(first or "", second or "")
+    return TextPair(None if first is None else both.expected, None if second is None else both.actual)
 
 
 def _steps(
     first: Sequence[tuple[Step, ToolInteraction | None]],
     second: Sequence[tuple[Step, ToolInteraction | None]],
 ) -> Iterator[PairOfSteps]:
-    for left, right in aligned([step.name for step, _ in first], [step.name for step, _ in second]):
-        if right is None:
-            yield PairOfSteps(first[left or 0][0].name, None, "only in the first")
-        elif left is None:
-            yield PairOfSteps(None, second[right][0].name, "only in the second")
-        else:
-            (step, one), (_, other) = first[left], second[right]
-            yield PairOfSteps(step.name, step.name, *_difference(one, other))
+    """Yield steps side by side, turn by turn: those of one turn stand beside none of another."""
+    for turn in sorted({step.turn or 0 for step, _ in (*first, *second)}):
+        ours, theirs = ([one for one in side if (one[0].turn or 0) == turn] for side in (first, second))
+        for left, right in aligned([step.name for step, _ in ours], [step.name for step, _ in theirs]):
+            if right is None:
+                yield PairOfSteps(ours[left or 0][0].name, None, "only in the first", turn=turn)
+            elif left is None:
+                yield PairOfSteps(None, theirs[right][0].name, "only in the second", turn=turn)
+            else:
+                (step, one), (_, other) = ours[left], theirs[right]
+                yield PairOfSteps(step.name, step.name, *_difference(one, other), turn)
 
 
 def _difference(first: ToolInteraction | None, second: ToolInteraction | None) -> tuple[str, tuple[str, str]]:

@@ -249,11 +249,12 @@ def test_a_run_leads_to_its_sessions(page: Page, served: Served, run_path: str) 
 
 def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/compare")
-    page.get_by_label("First run").select_option(index=2)
-    page.get_by_label("Second run").select_option(index=1)
+    page.get_by_label("First run").fill("before")
+    page.get_by_label("Second run").fill("after")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("heading", name="Broken: 2")).to_be_visible()
-    rows = page.get_by_role("region", name="Metrics").locator("tbody tr")
+    page.get_by_text("other metrics").click()
+    rows = page.locator(".differences tbody tr")
     assert rows.filter(has=page.locator("svg.interval")).count() > 10
     for row in rows.filter(has=page.locator("svg.interval")).all():
         assert row.locator("svg").get_attribute("aria-label") == row.locator("td").nth(3).inner_text()

@@ -77,6 +77,7 @@
     requestAnimationFrame(() => { due = false; draw(); });
   }, { passive: true });
   addEventListener("resize", draw);
+  grid.closest("[data-redraw]")?.addEventListener("toggle", draw);
   grid.addEventListener("rows", (event) => {  // the rows that the filters of a file leave
     rows = new Map(event.detail.entries());
     total = event.detail.length;

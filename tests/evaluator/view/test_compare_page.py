@@ -124,9 +124,9 @@ def test_sessions_of_the_same_steps_part_where_arguments_or_failures_differ(tmp_
             for name in ("again", "other", "fails")
         }
     assert {name: page["parted"] for name, page in pages.items()} == {"again": None, "other": 2, "fails": 1}
-    differing = PairOfSteps("cancel", "cancel", "other arguments", ('{"order":"A-1"}', '{"order":"A-2"}'))
+    differing = PairOfSteps("cancel", "cancel", "other arguments", ('{"order":"A-1"}', '{"order":"A-2"}'), 1)
     assert pages["other"]["steps"][2] == differing
-    assert pages["fails"]["steps"][1] == PairOfSteps("find", "find", "failed in the second")
+    assert pages["fails"]["steps"][1] == PairOfSteps("find", "find", "failed in the second", turn=1)
     with serving(db) as served:
         shown = served.get("/compare/sessions?first=usual&second=other").text
     assert '<strong class="recorded">cancel</strong>: other arguments.' in shown
@@ -136,8 +136,62 @@ def test_sessions_of_the_same_steps_part_where_arguments_or_failures_differ(tmp_
 def test_without_two_runs_the_page_lets_people_choose(served: Served) -> None:
     page = served.get("/compare")
     assert page.status == 200
-    assert page.text.count('<option value="">choose one</option>') == 2
-    assert len(re.findall(r'<option value="[0-9a-f]{32}">', page.text)) == 4
+    assert re.findall(r'<input name="(\w)" list="runs"', page.text) == ["a", "b", "c"]
+    assert re.findall(r'<option value="(\w+)">', page.text) == ["after", "before"]
+
+
+def test_the_sentence_is_first_then_what_broke_then_the_gates_and_the_rest_is_folded(served: Served) -> None:
+    page = served.get("/compare?a=before&b=after").text
+    places = [page.index(one) for one in ('class="answer"', "Broken: 2", 'aria-label="Gates"', "<summary>")]
+    assert places == sorted(places)
+    gates = page[places[2] : places[3]]
+    assert re.findall(r'metric-name">(\w+)<', gates)[0] == "passed"
+    assert "tool_success_rate" in gates
+
+
+def test_three_runs_are_columns_each_against_the_first_as_the_command_compares_them(
+    db: Path, served: Served
+) -> None:
+    with Store.open(db, read_only=True) as store:
+        page = compare_page(store, {"a": "before", "b": "after", "c": "before"})
+    columns = page["columns_of_runs"]
+    assert [one.label for one in columns] == ["before", "after", "before"]
+    compared = comparison_json(*spangrade.open(db).compare("before", "after"))["metrics"]
+    shown = [(name, *columns[1].metrics[name][:2]) for name in page["metrics_of_runs"]]
+    assert shown == [(one["metric"], one["second"], one["change"]) for one in compared]
+    answer = served.get("/compare?a=before&b=after&c=before")
+    assert (answer.status, dangers(parsed(answer.text))) == (200, [])
+    assert 'name="d"' in answer.text
+
+
+def test_two_sessions_stand_turn_by_turn_with_their_replies_word_by_word(tmp_path: Path) -> None:
+    attack = "<script>window.hit=1</script>"
+    call = Call("find", {"order": "A-1"})
+    made = [
+        ("one", [Said("Hi", f"It costs 5 EUR {attack}", [call]), Said("Thanks", "Bye.", [call])]),
+        (
+            "two",
+            [Said("Hi", f"It costs 6 EUR {attack}"), Said("Thanks", "Bye.", [call]), Said("More?", "No.")],
+        ),
+    ]
+    db = tmp_path / "s.duckdb"
+    spangrade.open(db).import_files([write_recording(tmp_path / "s.otlp.jsonl", made)])
+    with Store.open(db, read_only=True) as store:
+        page = compare_sessions_page(store, {"first": "one", "second": "two"})
+    calls = [(one.turn, one.first, one.second) for one in page["steps"] if "find" in (one.first, one.second)]
+    assert calls == [(1, "find", None), (2, "find", "find")]
+    changed = [
+        [part.text for part in words or () if part.changed]
+        for one in page["turns"]
+        for words in (one.replies.expected, one.replies.actual)
+    ]
+    assert changed == [["5"], ["6"], [], [], [], ["No."]]
+    with serving(db) as served:
+        shown = served.get("/compare/sessions?first=one&second=two").text
+    assert dangers(parsed(shown)) == []
+    assert "<del>5</del>" in shown
+    assert "<ins>6</ins>" in shown
+    assert "It has no turn 3." in shown
 
 
 @pytest.mark.parametrize(
