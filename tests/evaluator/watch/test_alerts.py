@@ -62,6 +62,7 @@ def sessions_of(
         yield written
 
 
+@pytest.mark.exhaustive  # 8 s of CPU
 def test_three_agents_change_and_each_is_told_once_and_once_when_it_is_over(
     tmp_path: Path, spangrade: Spangrade
 ) -> None:
@@ -321,6 +322,7 @@ def test_evidence_is_fair_and_the_bound_is_where_it_begins() -> None:
     assert total / 2_000 < 1.2  # the mean of an e-value is at most 1
 
 
+@pytest.mark.exhaustive  # 4 s of CPU
 def test_a_loss_of_fifteen_points_is_told_within_the_window() -> None:
     """The short form of tests/alerts_simulated.py, which has the other half: that nothing else is told."""
     usual = Stream(agents=20, each=400)
