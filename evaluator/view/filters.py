@@ -133,7 +133,7 @@ def session_filter(texts: Mapping[str, str], only: Collection[str] | None = None
     elif "verdict" in given and "run" in given:
         conditions["verdict"] = _VERDICT_IN_RUN
     if given.get("label") == "none":
-        conditions["label"] = f"session_id NOT IN (SELECT session_id FROM scores WHERE {_LABELS})"  # noqa: S608
+        conditions["label"] = f"session_id NOT IN (SELECT session_id FROM scores WHERE {_LABELS})"  # noqa: S608 (ours)
         del parameters["label"]
     if "score" in given:
         parameters["score"], sign, parameters["score_bound"] = parameters["score"]

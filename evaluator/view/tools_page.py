@@ -36,12 +36,12 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
     of_sessions = ""
     if by == "version" or not _is_all(store, scope, only):
         of_sessions = (
-            f"JOIN (SELECT session_id, agent_version FROM derived.sessions WHERE {chosen.condition}) "  # noqa: S608
+            f"JOIN (SELECT session_id, agent_version FROM derived.sessions WHERE {chosen.condition}) "  # noqa: S608 (ours)
             "USING (session_id)"
         )
     else:  # a condition that all sessions meet takes half of the time
         parameters = {"caller": scope.given.get("agent"), "limit": MAX_ROWS}
-    times = f"SELECT min(start_ns), max(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608
+    times = f"SELECT min(start_ns), max(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (ours)
     ((low, high),) = store.query(times, dict(chosen.parameters))
 
     def queried(name: str, more: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ COLUMNS = ("command", "python", "page", "mcp", "lake")
 NOT_CAPABILITIES = {"path", "close"}
 # Addresses of parts of pages.
 PARTS = re.compile(
-    r"/(count|suggestions|undo|runs/|review/next)|/(image|\{part\}|rows|summary|compare/sessions|proof)$"
+    r"/(live|count|suggestions|undo|runs/|review/next)|/(image|\{part\}|rows|summary|compare/sessions|proof)$"
 )
 ROWS = [
     dict(zip(("capability", *COLUMNS), (cell.strip() for cell in line.strip("|").split("|")), strict=True))
