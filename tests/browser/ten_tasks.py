@@ -125,7 +125,7 @@ def see_the_cost_by_model(person: Person) -> None:
     page = person.page
     person.click(person.link("Over time"))
     person.choose(page.locator("select[name=series]"), "model")
-    page.get_by_label("Since").press_sequentially(person.facts.month_ago)  # Tab leads there
+    page.locator("main").get_by_label("Since").press_sequentially(person.facts.month_ago)  # Tab leads there
     person.click(page.get_by_role("button", name="Show"))
     expect(page.get_by_role("columnheader", name="Model")).to_be_visible()
 
