@@ -457,6 +457,8 @@ def watch(
     for name in ("sessions", "of_run", "last_import", "latest_per_question", "limit", "questions", "answers"):
         if getattr(select, name) != getattr(words, name):
             raise FieldError(f"select.{name}", "it is about sessions that are there: `watch` cannot have it")
+    if options.alerts and spec.dataset is None and not (spec.gates.requested or spec.gates.in_force):
+        spec = replace(spec, gates=replace(spec.gates, metrics=("cost",)))  # alerts on what is not graded
     stored = DatabaseFile(db, callbacks)
     stop = stop or threading.Event()
     # A metric that is not installed may be a score in the database, and a query is tried on it.
