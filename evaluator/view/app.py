@@ -30,6 +30,7 @@ from spangrade.evaluator.view.overview_page import causes_part, overview_page
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.review_page import names_of_scores, next_to_review, review_page
 from spangrade.evaluator.view.run_page import run_page, runs_page
+from spangrade.evaluator.view.session_file import session_file
 from spangrade.evaluator.view.session_page import golden, image_of, session_page, session_part
 from spangrade.evaluator.view.session_source import stored_session
 from spangrade.evaluator.view.sessions_page import (
@@ -102,6 +103,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/suggestions/{filter}", pages.suggestions, methods=["GET"]),
             Route("/session/{session}", pages.session, methods=["GET"]),
             Route("/session/{session}/labels", pages.label, methods=["POST"]),
+            Route("/session/{session}/file.{kind}", pages.session_file, methods=["GET"]),
             Route("/session/{session}/golden-question", pages.golden, methods=["GET"]),
             Route("/session/{session}/golden-question", pages.add_golden, methods=["POST"]),
             Route("/session/{session}/golden-question/proof", pages.prove_golden, methods=["POST"]),
@@ -306,6 +308,21 @@ class _Pages:
         text = f'{{"golden_questions": [{made.text}]}}\n'
         name = f'attachment; filename="{url_part(session.session_id)[:80]}.golden.json"'
         return Response(text, 200, {"content-disposition": name}, "application/json")
+
+    def session_file(self, request: Request) -> Response:
+        kind = request.path_params["kind"]
+        if kind not in ("html", "json"):
+            raise HTTPException(404, "expected file.html or file.json")
+        redacted = "redacted" in request.query_params
+        with self._database.reading() as store:
+            session_id = _session_id(store, request)
+            named = request.query_params.get("run")
+            run = find_run_id(store, named) if named else None
+            text = session_file(store, session_id, kind, run_id=run, redacted=redacted)
+        name = "session" if redacted else url_part(session_id)[:80]  # an id may name a person
+        disposition = f'attachment; filename="{name}.{kind}"'
+        media = {"html": "text/html", "json": "application/json"}[kind]
+        return Response(text, 200, {"content-disposition": disposition}, media)
 
     def review(self, request: Request) -> Response:
         with self._database.reading() as store:

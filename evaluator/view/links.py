@@ -106,6 +106,15 @@ class ServerLinks:
         """Return the address to which a reviewer sends a label of a session."""
         return f"{base_path()}/session/{url_part(session_id)}/labels"
 
+    def session_file(
+        self, session_id: str, kind: str, *, redacted: bool = False, run_id: str | None = None
+    ) -> str:
+        """Return the address of a session as a file, "html" or "json"."""
+        given = {"redacted": "1"} if redacted else {}
+        given |= {"run": run_id} if run_id else {}
+        query = f"?{urlencode(given)}" if given else ""
+        return f"{base_path()}/session/{url_part(session_id)}/file.{kind}{query}"
+
     def golden(self, session_id: str) -> str:
         """Return the address of a session as a golden question: to download it, and to add it to the file."""
         return f"{base_path()}/session/{url_part(session_id)}/golden-question"
