@@ -37,7 +37,7 @@ CODES |= {words: 2 for words in COMMANDS if words[0] == "lake"}
 READ = {
     ("sessions",), ("show",), ("runs",), ("explain",), ("trend",), ("regrade",), ("lint",), ("sql",),
     ("schema",), ("metrics",), ("config",), ("doctor",), ("judge", "judge"), ("judge", "agreement"),
-    ("rules", "mine"), ("rules", "check"), ("mcp",), ("serve", "keys", "list"),
+    ("rules", "mine"), ("rules", "check"), ("mcp",), ("serve", "keys", "list"), ("serve", "alerts"),
 }  # fmt: skip
 
 

@@ -129,9 +129,10 @@ def on_pages(served: Served, path: str) -> Verdicts:
     return {session_id: (found or [None])[0] for session_id, found in words.items()}
 
 
-def on_the_start_page(sessions: Verdicts) -> Verdicts:
+def on_the_page_of_the_list(sessions: Verdicts) -> Verdicts:
     with serving(Path("spangrade.duckdb")) as served:
-        by_time, by_verdict = (on_pages(served, f"/?origin=any{more}") for more in ("", "&sort=verdict"))
+        orders = ("", "&sort=verdict")
+        by_time, by_verdict = (on_pages(served, f"/sessions?origin=any{order}") for order in orders)
     assert by_time == by_verdict
     return {name: None if verdict == "not graded" else verdict for name, verdict in by_time.items()}
 
@@ -152,7 +153,7 @@ DOORS = (
     in_grades,
     in_python,
     in_list_sessions,
-    on_the_start_page,
+    on_the_page_of_the_list,
     on_pages_of_sessions,
 )
 

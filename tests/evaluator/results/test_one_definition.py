@@ -10,11 +10,12 @@ SECOND = re.compile(
     r"arg_max\([^;]{0,80}(graded_at|given_at)"
     r"|PARTITION BY[^)]*session_id[^)]*ORDER BY[^;]{0,60}(graded_at|given_at)"
 )
-# By which run a judge is compared with people: that of some judges which measured what is labelled.
-OTHERS = {"evaluator/statistics/agreement/labelled_gates.sql"}
+# By which run each judge is compared with people.
+OTHERS = {"evaluator/statistics/agreement/labelled_gates.sql", "evaluator/view/judge_verdicts.sql"}
 TABLE = re.compile(r"\b(FROM|JOIN|UPDATE|INTO) verdicts\b")
 OF_THE_TABLE = {
     "evaluator/grading/save.py": "a grade is written",
+    "evaluator/maintenance/runs_before.sql": "a run stays that has a verdict which is shown",
     "evaluator/watch/record.py": "a verdict is on what a session has now",
     "evaluator/watch/sql/rolled.sql": "when a rolling run gave its verdicts",
     "evaluator/lake/derive_slice.py": "the new rows of a lake",
