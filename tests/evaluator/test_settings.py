@@ -49,6 +49,7 @@ def test_without_a_file_all_values_are_defaults() -> None:
         "gates": [],
         "metrics": [],
         "metrics_files": [],
+        "alerts": [],
         "rules": [],
         "ignore_scopes": None,
         "judge.model": None,

@@ -192,7 +192,7 @@ def test_without_a_key_a_server_is_for_this_machine_alone(tmp_path: Path, spangr
     assert (done.code, done.err[0].endswith("no such folder")) == (2, True)
     for options, problem in (
         (["--base-path", "x"], "--base-path: expected a path such as /spangrade"),
-        (["--public-url", "x"], "--public-url: expected one such as https://spans.example.com"),
+        (["--public-url", "x"], "--public-url 'x': expected one such as https://spans.example.com"),
         (["--trusted-proxy", "x"], "--trusted-proxy: "),
     ):
         done = spangrade("serve", "--data", tmp_path, *options)
