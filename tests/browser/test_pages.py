@@ -265,7 +265,7 @@ def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Ser
     assert heights["state_management_fidelity"] == heights["cost"]
     page.get_by_role("link", name="side by side for").first.click()
     expect(page.locator(".side > p > .verdict")).to_have_text(["passed", "failed"])
-    page.locator(".side").nth(1).locator("a.span-link").first.click()
+    page.locator(".sides > div:nth-child(2) a.span-link").first.click()
     expect(page.locator(".lit").first).to_be_visible()
     assert "?run=" in page.url
 
