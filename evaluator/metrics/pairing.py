@@ -351,7 +351,7 @@ def call_repairs(pairing: Pairing, context: Context, *, in_order: bool, further:
     ):
         return made
     for _ in range(_MOST_ROUNDS):  # a call whose result a repair takes away is no longer referred to
-        pairing = _both(pairing, _matches_after(made, pairing, context))
+        pairing = _both(pairing, _matches_after(made, pairing, context, in_order=in_order))
         before, made = made, _fewest_repairs(pairing, context, in_order=in_order, further=further)
         if made == before:
             break
@@ -379,8 +379,11 @@ def _fewest_repairs(pairing: Pairing, context: Context, *, in_order: bool, furth
     return min(map(of, orders), key=lambda one: len(one.repairs))
 
 
-def _matches_after(made: Repairs, pairing: Pairing, context: Context) -> _Match:
-    """Return whether a call would match an expected one after repairs."""
+def _matches_after(made: Repairs, pairing: Pairing, context: Context, *, in_order: bool) -> _Match:
+    """Return whether a call would match an expected one after repairs.
+
+    In order a repaired call is where it is expected, else where it was.
+    """
     (expected, found), actual = made, pairing.actual
     places = {id(one): place for place, one in enumerate(expected)}
     repaired = {id(actual[one.actual]): one.expected for one in found if one.actual is not None}
@@ -388,11 +391,13 @@ def _matches_after(made: Repairs, pairing: Pairing, context: Context) -> _Match:
     def matches(wanted: ReferenceToolInteraction, call: ToolInteraction) -> bool:
         calls = [other for other in context.calls if id(other) not in repaired]
         for one in found:
-            if one.actual is not None and one.expected is not None and one.expected < places[id(wanted)]:
-                changed = actual[one.actual]._replace(
-                    tool_name=expected[one.expected].tool_name, start_ns=call.start_ns
-                )
+            if one.actual is None or one.expected is None:
+                continue
+            changed = actual[one.actual]._replace(tool_name=expected[one.expected].tool_name)
+            if not in_order:
                 calls.append(changed)
+            elif one.expected < places[id(wanted)]:
+                calls.append(changed._replace(start_ns=call.start_ns))
         return is_match(wanted, call, context._replace(calls=calls)) is True
 
     return matches
