@@ -97,7 +97,7 @@ def _seconds(seconds: float) -> str:
 
 def stored_alarms(store: Store, alarm_id: str | None = None, limit: int = MOST) -> list[Alarm]:
     """Return the alarms, those that are on first, then the newest; with an id those of one cause."""
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'alarms'"):
+    if not _has_alarms(store):
         return []
     rows = store.query(
         statement("alarms", "spangrade.evaluator.results"), {"alarm_id": alarm_id, "limit": limit}
@@ -110,9 +110,14 @@ def stored_alarms(store: Store, alarm_id: str | None = None, limit: int = MOST) 
 
 def count_alarms(store: Store) -> int:
     """Return how many alarms are on, those with one cause as one."""
-    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'alarms'"):
+    if not _has_alarms(store):
         return 0
     return int(store.query("SELECT count(DISTINCT alarm_id) FROM alarms WHERE ended_ns IS NULL")[0][0])
+
+
+def _has_alarms(store: Store) -> bool:
+    """Return whether the table of alarms exists, which `watch` creates."""
+    return bool(store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'alarms'"))
 
 
 def _alarm(row: Sequence[Any]) -> Alarm:

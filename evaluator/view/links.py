@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
@@ -79,11 +79,11 @@ class ServerLinks:
 
     def sessions(self, **filters: str) -> str:
         """Return the address of the list of sessions, with values for its filters."""
-        return f"{base_path()}/sessions{'?' + urlencode(filters) if filters else ''}"
+        return f"{base_path()}/sessions{query_of(filters)}"
 
     def overview(self, **scope: str) -> str:
         """Return the address of the first page, of the sessions of the header's filters."""
-        return f"{base_path()}/overview{'?' + urlencode(scope) if scope else ''}"
+        return f"{base_path()}/overview{query_of(scope)}"
 
     def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:
         """Return the address of a session, or of one of its spans, with the verdict of a run."""
@@ -93,9 +93,7 @@ class ServerLinks:
 
     def part(self, session_id: str, name: str, **values: str) -> str:
         """Return the address of a part of a session that is loaded on demand."""
-        return (
-            f"{base_path()}/session/{url_part(session_id)}/{name}{'?' + urlencode(values) if values else ''}"
-        )
+        return f"{base_path()}/session/{url_part(session_id)}/{name}{query_of(values)}"
 
     def image(self, session_id: str, span_id: str, number: int) -> str:
         """Return the address of an image that a span records, from 0."""
@@ -112,8 +110,7 @@ class ServerLinks:
         """Return the address of a session as a file, "html" or "json"."""
         given = {"redacted": "1"} if redacted else {}
         given |= {"run": run_id} if run_id else {}
-        query = f"?{urlencode(given)}" if given else ""
-        return f"{base_path()}/session/{url_part(session_id)}/file.{kind}{query}"
+        return f"{base_path()}/session/{url_part(session_id)}/file.{kind}{query_of(given)}"
 
     def golden(self, session_id: str) -> str:
         """Return the address of a session as a golden question: to download it, and to add it to the file."""
@@ -125,11 +122,11 @@ class ServerLinks:
 
     def review(self, **queue: str) -> str:
         """Return the address of the queue of a reviewer."""
-        return f"{base_path()}/review{'?' + urlencode(queue) if queue else ''}"
+        return f"{base_path()}/review{query_of(queue)}"
 
     def review_next(self, **queue: str) -> str:
         """Return the address that leads to the next session of a queue."""
-        return f"{base_path()}/review/next{'?' + urlencode(queue) if queue else ''}"
+        return f"{base_path()}/review/next{query_of(queue)}"
 
     def undo(self) -> str:
         """Return the address that undoes what a reviewer wrote last."""
@@ -177,15 +174,15 @@ class ServerLinks:
 
     def trends(self, **scope: str) -> str:
         """Return the address of the page of sessions over time, with the header's filters."""
-        return f"{base_path()}/trends{'?' + urlencode(scope) if scope else ''}"
+        return f"{base_path()}/trends{query_of(scope)}"
 
     def judge(self, **metric: str) -> str:
         """Return the address of the page that compares judges with people's labels."""
-        return f"{base_path()}/judge{'?' + urlencode(metric) if metric else ''}"
+        return f"{base_path()}/judge{query_of(metric)}"
 
     def tools(self, **scope: str) -> str:
         """Return the address of the page of tools and models, with the header's filters."""
-        return f"{base_path()}/tools{'?' + urlencode(scope) if scope else ''}"
+        return f"{base_path()}/tools{query_of(scope)}"
 
     def alerts(self) -> str:
         """Return the address of the page of alerts."""
@@ -193,7 +190,7 @@ class ServerLinks:
 
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""
-        return f"{base_path()}/compare{'?' + urlencode(chosen) if chosen else ''}"
+        return f"{base_path()}/compare{query_of(chosen)}"
 
     def compare_sessions(self, **chosen: str) -> str:
         """Return the address of the page that shows two sessions side by side."""
@@ -206,6 +203,11 @@ class SideLinks(ServerLinks):
     def part(self, session_id: str, name: str, **values: str) -> str:  # noqa: ARG002
         """Return no address."""
         return ""
+
+
+def query_of(values: Mapping[str, str]) -> str:
+    """Return values as the query of an address with its question mark, empty without any."""
+    return f"?{urlencode(values)}" if values else ""
 
 
 def url_part(text: str) -> str:
