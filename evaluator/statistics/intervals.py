@@ -1,4 +1,4 @@
-"""The 95% intervals of a rate and of a mean.
+"""The 95% intervals of a rate, of the difference of two rates, and of a mean.
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
 American Statistical Association 22 (1927). Student, "The probable error of a mean", Biometrika 6 (1908).
@@ -9,6 +9,7 @@ proportions result from adding two successes and two failures", The American Sta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from math import sqrt
 from statistics import NormalDist
 
@@ -17,6 +18,12 @@ from spangrade.tracer.errors import InputError
 ERROR = 0.05
 CONFIDENCE = 1 - ERROR
 QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+
+def check_scipy(what: str) -> None:
+    """Raise InputError if scipy, which `what` needs, is not installed."""
+    if find_spec("scipy") is None:
+        raise InputError(f"{what} needs scipy: pip install '.[stats]' in its checkout")
 
 
 def wilson_interval(passed: float, runs: float, quantile: float = QUANTILE) -> tuple[float, float]:
@@ -64,10 +71,9 @@ def student_quantile(freedom: float, below: float = (1 + CONFIDENCE) / 2) -> flo
     By default it is how many standard errors a 95% confidence interval has on each side. `freedom` are the
     degrees of freedom. Raises InputError if scipy is not installed.
     """
-    try:
-        from scipy.special import stdtrit
-    except ImportError as missing:
-        raise InputError("this interval needs scipy: pip install '.[stats]' in its checkout") from missing
+    check_scipy("this interval")
+    from scipy.special import stdtrit
+
     return float(stdtrit(freedom, below))
 
 
@@ -76,10 +82,9 @@ def student_p_value(distance: float, freedom: float) -> float:
 
     `freedom` are the degrees of freedom. Raises InputError if scipy is not installed.
     """
-    try:
-        from scipy.special import stdtr
-    except ImportError as missing:
-        raise InputError("this p-value needs scipy: pip install '.[stats]' in its checkout") from missing
+    check_scipy("this p-value")
+    from scipy.special import stdtr
+
     return 2 * float(stdtr(freedom, -distance))
 
 
@@ -92,11 +97,10 @@ def exchange_p_value(differences: Sequence[float]) -> float:
     differences = [each for each in differences if each]
     if len(differences) < 2:
         return 1.0
-    try:
-        import numpy as np
-        from scipy.stats import permutation_test
-    except ImportError as missing:
-        raise InputError("this p-value needs scipy: pip install '.[stats]' in its checkout") from missing
+    check_scipy("this p-value")
+    import numpy as np
+    from scipy.stats import permutation_test
+
     found = permutation_test(
         (np.asarray(differences), np.zeros(len(differences))),
         lambda first, second, axis: np.mean(first - second, axis=axis),
@@ -111,9 +115,8 @@ def deviation_factors(number: int) -> tuple[float, float]:
 
     The bounds of its 95% confidence interval, of normal values. Raises InputError if scipy is not installed.
     """
-    try:
-        from scipy.special import chdtri
-    except ImportError as missing:
-        raise InputError("this interval needs scipy: pip install '.[stats]' in its checkout") from missing
+    check_scipy("this interval")
+    from scipy.special import chdtri
+
     alpha, freedom = (1 - CONFIDENCE) / 2, max(number - 1, 1)
     return sqrt(freedom / chdtri(freedom, alpha)), sqrt(freedom / chdtri(freedom, 1 - alpha))

@@ -15,7 +15,8 @@ from spangrade.evaluator.statistics.agreement.statistics import (
     cohens_kappa,
     rate,
 )
-from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
+from spangrade.evaluator.statistics.intervals import check_scipy
+from spangrade.tracer.errors import ExitCode, SpangradeError
 
 PASSED = "passed"  # in place of a metric: the verdict on the session as a whole
 MIN_LABELS = 20  # with fewer, intervals contain the true value in less than 93% of some cases
@@ -200,11 +201,10 @@ def _differing(judged: Judged, people: bool, labels: Sequence[Label]) -> Differi
 def _same_rate_p(first: AgreementRate, second: AgreementRate | None) -> float | None:
     if second is None:
         return None
-    try:
-        import numpy as np  # scipy needs it
-        from scipy.stats import fisher_exact
-    except ImportError as missing:
-        raise InputError("agreement needs scipy: pip install '.[stats]' in its checkout") from missing
+    check_scipy("agreement")
+    import numpy as np
+    from scipy.stats import fisher_exact
+
     table = np.array([[one.number, one.total - one.number] for one in (first, second)])
     return float(fisher_exact(table).pvalue)
 

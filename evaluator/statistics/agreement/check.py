@@ -24,6 +24,7 @@ from spangrade.evaluator.statistics.agreement.agreement import (
 )
 from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Confusion, rate
 from spangrade.evaluator.statistics.agreement.stored import latest_run_of, stored_labels
+from spangrade.evaluator.statistics.intervals import check_scipy
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store.stored import Stored
 
@@ -169,8 +170,7 @@ def compared(
 def _same_p(passed: int, changed: int) -> float:
     if not changed:
         return 1.0
-    try:
-        from scipy.stats import binomtest
-    except ImportError as missing:
-        raise InputError("judge check needs scipy: pip install '.[stats]' in its checkout") from missing
+    check_scipy("judge check")
+    from scipy.stats import binomtest
+
     return float(binomtest(passed, changed).pvalue)

@@ -29,8 +29,6 @@ def condition(by: str, value: str) -> str:
     """
     if by not in set(ComparedBy):
         raise FieldError("by", f"expected {', '.join(tuple(ComparedBy)[:-1])} or {tuple(ComparedBy)[-1]}", by)
-    from spangrade.tracer.store.sql import (
-        text_literal,  # DuckDB takes 50 ms to import
-    )
+    from spangrade.tracer.store.sql import text_literal  # DuckDB takes 50 ms to import
 
     return _CONDITIONS[ComparedBy(by)].format(text_literal(value))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
-from importlib.util import find_spec
 from math import isinf
 from statistics import fmean
 from typing import NamedTuple
@@ -44,7 +43,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     mean,
     measured,
 )
-from spangrade.evaluator.statistics.intervals import ERROR
+from spangrade.evaluator.statistics.intervals import ERROR, check_scipy
 from spangrade.tracer.errors import InputError
 
 _Question = tuple[str, tuple[Graded, ...], tuple[Graded, ...]]  # its id, its sessions in both samples
@@ -192,8 +191,7 @@ def compare(
     version, gate or judge, are compared only with `allow_changed`. Raises InputError for a metric that
     neither has, and if scipy is not installed.
     """
-    if find_spec("scipy") is None:
-        raise InputError("a comparison needs scipy: pip install '.[stats]' in its checkout")
+    check_scipy("a comparison")
     measured_in = [dict.fromkeys([*one.values, *one.unknown]) for one in (first, second)]
     with_values = dict.fromkeys([*first.values, *second.values])
     names = [name for name in with_values if all(name in each for each in measured_in)]

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 MAX_EXACT = 300  # questions: 0.03 s a test; beyond, Tango's score errs in at most 2.9% instead of 2.5%
 ALPHA = ERROR / 2
-_SHARES = (
-    80  # of questions that may differ, at which the chance is worked out, and as many beside the highest
-)
+_SHARES = 80  # of questions that may differ, at which the chance is computed, and as many beside the highest
 _ROUNDING = 1e-9
 _NEAR = 0.01  # how far the bound of Tango's score is from the exact one, mostly
 _PRECISION = 1e-4  # of a bound
@@ -90,9 +88,8 @@ def _exact_p(gained: int, lost: int, questions: int, difference: float) -> float
     is_extreme &= gains + losses <= questions
     most_lost = is_extreme.sum(axis=1) - 1  # the score falls with every loss: fewer are extreme too
     lowest, highest = max(0.0, -difference), (1 - difference) / 2
-    spaced = (
-        1 - np.cos(np.linspace(0, math.pi, _SHARES))
-    ) / 2  # closer at the ends, where the chance changes most
+    # Closer at the ends, where the chance changes most.
+    spaced = (1 - np.cos(np.linspace(0, math.pi, _SHARES))) / 2
     shares = lowest + (highest - lowest) * spaced
     chances = _chances(most_lost, questions, shares, difference)
     best = int(chances.argmax())

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from spangrade.evaluator.statistics.agreement.agreement import MIN_LABELS
 from spangrade.evaluator.statistics.agreement.statistics import Confusion
-from spangrade.evaluator.statistics.comparison.differences import Tested, TooLittle, unpaired_difference
+from spangrade.evaluator.statistics.comparison.differences import Tested, TooLittle
+from spangrade.evaluator.statistics.intervals import rates_interval
 
 
 class MeasuredError(NamedTuple):
@@ -35,17 +36,11 @@ class MeasuredError(NamedTuple):
 
 
 def judge_error(confusion: Confusion | None) -> MeasuredError | None:
-    """Return the error of a judge; None without 20 labels, or if people passed, or failed, all of them."""
+    """Return the error of a judge; None below 20 labels, or if people passed all of them or none."""
     if confusion is None or sum(confusion) < MIN_LABELS:
         return None
-    of_failed, of_passed = (
-        [(1.0,)] * by_judge + [(0.0,)] * by_people
-        for by_judge, by_people in (
-            (confusion.pass_fail, confusion.fail_fail),
-            (confusion.pass_pass, confusion.fail_pass),
-        )
-    )
-    shown = unpaired_difference(of_failed, of_passed, (0.0, 1.0))
-    if isinstance(shown, TooLittle):
+    failed, passed = confusion.pass_fail + confusion.fail_fail, confusion.pass_pass + confusion.fail_pass
+    if not failed or not passed:
         return None
-    return MeasuredError(sum(confusion), confusion.agreed, shown.at().low)
+    least_shown, _ = rates_interval((confusion.pass_fail, failed), (confusion.pass_pass, passed))
+    return MeasuredError(sum(confusion), confusion.agreed, least_shown)

@@ -176,8 +176,6 @@ def measured(metric: str, *samples: Sample) -> Measured:
 
     A metric that is in neither has no direction, and any bounds that its values allow.
     """
-    if metric == PASSED:
-        return Measured(True, (0.0, 1.0), "share")
     for sample in samples:
         if metric in sample.metrics:
             return sample.metrics[metric]
@@ -185,7 +183,9 @@ def measured(metric: str, *samples: Sample) -> Measured:
 
 
 def installed(metric: str) -> Measured:
-    """Return what the installed metric of a name says; without one, no direction and any bounds."""
+    """Return what the installed metric of a name, or `passed`, says; else no direction and any bounds."""
+    if metric == PASSED:
+        return Measured(True, (0.0, 1.0), "share")
     found = load_metrics().get(metric.partition(":")[0])
     if found is None:
         return Measured(None, (-math.inf, math.inf), "number")

@@ -43,14 +43,8 @@ def sample_of_run(store: Store, run_id: str, expected: Expectations | None = Non
     """Return the sessions of a run; `expected` is that of the samples that it is compared with."""
     names = store.query("SELECT name FROM runs WHERE run_id = $run_id", {"run_id": run_id})
     (name,) = only_run(names, run_id)
-    chosen = with_views(statement("sessions_of_run", "spangrade.evaluator.statistics.comparison"))
-    return _sample(
-        store,
-        name or run_id[:8],
-        chosen,
-        {"run_id": run_id},
-        Expectations() if expected is None else expected,
-    )
+    expected = Expectations() if expected is None else expected
+    return _sample(store, name or run_id[:8], _query("sessions_of_run"), {"run_id": run_id}, expected)
 
 
 def sample_of_condition(store: Store, condition: str, expected: Expectations) -> Sample:
@@ -73,8 +67,7 @@ def sample_of_condition(store: Store, condition: str, expected: Expectations) ->
 
 def sessions_of_run(store: Store, run_id: str) -> tuple[Graded, ...]:
     """Return the sessions of a run with their grades, and their paths."""
-    chosen = with_views(statement("sessions_of_run", "spangrade.evaluator.statistics.comparison"))
-    return graded_sessions(store, chosen, {"run_id": run_id})
+    return graded_sessions(store, _query("sessions_of_run"), {"run_id": run_id})
 
 
 def shown_sessions(
@@ -90,11 +83,15 @@ def shown_sessions(
 
 def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tuple[Graded, ...]:
     """Return the sessions that a query chooses with their grades, and their paths."""
-    query = statement("graded_sessions", "spangrade.evaluator.statistics.comparison").format(chosen=chosen)
+    query = _query("graded_sessions").format(chosen=chosen)
     return tuple(
         Graded(session_id, question_id, verdict, reason, None if names is None else tuple(names))
         for session_id, question_id, verdict, reason, names in store.query(query, parameters)
     )
+
+
+def _query(name: str) -> str:
+    return with_views(statement(name, "spangrade.evaluator.statistics.comparison"))
 
 
 class Expectations(dict[str | None, str]):
@@ -126,8 +123,7 @@ def _sample(
     """Return the sessions that a query chooses with their grades."""
 
     def rows(name: str) -> Sequence[tuple[Any, ...]]:
-        text = with_views(statement(name, "spangrade.evaluator.statistics.comparison"))
-        return store.query(text.format(chosen=chosen), parameters)
+        return store.query(_query(name).format(chosen=chosen), parameters)
 
     graded = graded_sessions(store, chosen, parameters)
     keys = [one.key for one in graded]

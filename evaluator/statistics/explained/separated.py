@@ -1,9 +1,8 @@
 """What is more often so in one group of sessions than in another, beyond chance.
 
-Each fact is tested by Fisher's exact test, one-sided, and of all that are tested those are chosen of which
-at most a share is expected to be chance: the procedure of Benjamini and Hochberg. A fact is not
-tested if no result of its test could be small, since few sessions have it (Tarone 1990): how many have it
-says nothing about who has it.
+Each fact is tested by Fisher's exact test, one-sided. The procedure of Benjamini and Hochberg chooses some of
+the tested facts, of which at most 5% are expected to be chance. A fact that so few sessions have that its
+p-value cannot be small is not tested (Tarone 1990): how many have it says nothing about who has it.
 
 Sources: R. A. Fisher, "Statistical Methods for Research Workers" (1934). Y. Benjamini, Y. Hochberg,
 "Controlling the false discovery rate", Journal of the Royal Statistical Society B 57 (1995). R. E. Tarone,
@@ -17,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-FALSE_DISCOVERIES = 0.05  # the share of what is chosen that may be chance
+_FALSE_DISCOVERIES = 0.05  # the share of what is chosen that may be chance
 _TESTABLE = 0.01  # the p-value that the test of a fact must be able to reach
 _NEGLIGIBLE = 1e-12  # of a sum
 
@@ -68,14 +67,14 @@ def at_least(here: int, of: int, having: int, every: int) -> float:
     return min(total, 1.0)
 
 
-def separated(counts: Sequence[Count], error: float = FALSE_DISCOVERIES) -> dict[int, float]:
-    """Return which of the counts are more than chance, by their places, with their p-values."""
+def separated(counts: Sequence[Count]) -> list[int]:
+    """Return the places of the counts that are more than chance, the smallest p-value first."""
     tested = sorted((one.p, place) for place, one in enumerate(counts) if one.is_testable)
     most = 0
     for rank, (p, _) in enumerate(tested, 1):
-        if p <= error * rank / len(tested):
+        if p <= _FALSE_DISCOVERIES * rank / len(tested):
             most = rank
-    return {place: p for p, place in tested[:most]}
+    return [place for _, place in tested[:most]]
 
 
 def _log_ways(of: int, chosen: int) -> float:

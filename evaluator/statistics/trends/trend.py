@@ -22,19 +22,13 @@ from spangrade.tracer.store.sql import statement
 
 _PACKAGE = "spangrade.evaluator.statistics.trends"
 
-
 _KEYS = {
     By.DAY: "make_timestamp(start_ns // 1000)::DATE::VARCHAR",
     By.VERSION: "agent_version",
     By.PROMPT: "unnest(coalesce(nullif(prompts::JSON::VARCHAR[], []), [NULL]))",
     By.MODEL: "unnest(coalesce(nullif(models::JSON::VARCHAR[], []), [NULL]))",
 }
-_ORDERS = {  # all but days by their first session
-    By.DAY: "questions.key NULLS LAST",
-    By.VERSION: "min(first_ns), questions.key",
-    By.PROMPT: "min(first_ns), questions.key",
-    By.MODEL: "min(first_ns), questions.key",
-}
+_BY_KEY, _BY_FIRST_SESSION = "questions.key NULLS LAST", "min(first_ns), questions.key"
 # Known of every session, graded or not: the column, and what it measures.
 _OF_SESSIONS = {
     "cost": ("cost_usd", "USD"),
@@ -125,13 +119,12 @@ def trend(
     if "$metric" in values:
         parameters["metric"] = metric
     query = statement("points", _PACKAGE).format(
-        values=with_views(values), key=_KEYS[By(by)], order=_ORDERS[By(by)]
+        values=with_views(values), key=_KEYS[By(by)], order=_BY_KEY if by == By.DAY else _BY_FIRST_SESSION
     )
-    groups = [(row[:3], Summary(*row[3:])) for row in store.query(query, parameters)]
-    points = []
-    for (key, sessions, unknown), group in groups:
-        mean = arithmetic(group, info.bounds)
-        points.append(Point(key, sessions, unknown, group.questions, *mean))
+    points = [
+        Point(key, sessions, unknown, values[0], *arithmetic(Summary(*values), info.bounds))
+        for key, sessions, unknown, *values in store.query(query, parameters)
+    ]
     return Trend(metric, By(by), info.unit, info.higher_is_better, tuple(points))
 
 
@@ -140,7 +133,7 @@ def _measured(store: Store, metric: str) -> Measured:
     if metric in _OF_SESSIONS:
         return Measured(False, (0.0, math.inf), _OF_SESSIONS[metric][1])
     if metric == PASSED:
-        return Measured(True, (0.0, 1.0), "share")
+        return installed(PASSED)
     recorded = store.query(
         "SELECT higher_is_better, lowest, highest, unit FROM run_metrics JOIN runs USING (run_id) "
         "WHERE metric = $metric ORDER BY graded_at DESC, run_id LIMIT 1",

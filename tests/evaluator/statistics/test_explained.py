@@ -27,7 +27,7 @@ def test_fishers_test_is_that_of_scipy(here: int, of: int, having: int, every: i
 
 def test_what_is_not_more_than_expected_or_cannot_be_told_is_not_separated() -> None:
     counts = [Count(9, 10, 1, 30), Count(3, 10, 9, 30), Count(0, 10, 20, 30), Count(2, 2, 0, 5)]
-    assert list(separated(counts)) == [0]
+    assert separated(counts) == [0]
     assert not Count(2, 2, 0, 5).is_testable  # whoever has it, the test cannot speak for it
 
 
