@@ -96,6 +96,16 @@ def filled(group: _Group, others: _Group) -> _Group:
     return replace(group, **missing)  # type: ignore[type-var]
 
 
+def check_bounds(group: Any, name: str) -> None:
+    """Raise FieldError, of a field of `name`, for an option of a dataclass that is not within its bounds."""
+    for one in option_fields(type(group)):
+        value, least, most = getattr(group, one.field.name), one.option.least, one.option.most
+        if value is None or least is None or (value >= least and (most is None or value <= most)):
+            continue
+        expected = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
+        raise FieldError(f"{name}.{one.field.name}", f"expected {expected}, found {value}")
+
+
 class FieldError(InputError):
     """A value that cannot be used, of a field or a parameter: `judge.votes: expected an odd number, found 2`.
 

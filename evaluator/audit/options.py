@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spangrade.tracer.fields import FieldError, option
+from spangrade.tracer.fields import check_bounds, option
 
 LEAST_SESSIONS = 5  # of a question, that a limit needs and, unless asked otherwise, calls and replies
 
@@ -38,7 +38,5 @@ class Mutants:
     )
 
     def __post_init__(self) -> None:
-        for name in ("of_each", "least_sessions"):
-            if (number := getattr(self, name)) < 1:
-                raise FieldError(f"mutants.{name}", f"expected 1 or more, found {number}")
+        check_bounds(self, "mutants")
         object.__setattr__(self, "kinds", (self.kinds,) if isinstance(self.kinds, str) else tuple(self.kinds))

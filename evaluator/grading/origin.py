@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spangrade.tracer.fields import FieldError
 
@@ -23,12 +23,20 @@ class OriginFilter(StrEnum):
     ANY = "any"
 
 
+_Enum = TypeVar("_Enum", bound=StrEnum)
+
+
+def one_of(kind: type[_Enum], value: str, name: str) -> _Enum:
+    """Return the member of an enumeration with a value. Raises FieldError, of `name`, if there is none."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise FieldError(name, f"expected one of {', '.join(kind)}, found {value!r}") from None
+
+
 def origin_filter(origin: str, name: str = "origin") -> OriginFilter:
     """Return an origin as a filter. Raises FieldError, of the field `name`, if there is no such origin."""
-    try:
-        return OriginFilter(origin)
-    except ValueError:
-        raise FieldError(name, f"expected one of {', '.join(OriginFilter)}, found {origin!r}") from None
+    return one_of(OriginFilter, origin, name)
 
 
 def origin_condition(origin: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spangrade.tracer.fields import FieldError, filled, option
+from spangrade.tracer.fields import FieldError, check_bounds, filled, option
 from spangrade.tracer.quantities import seconds_of
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|h)")
@@ -75,12 +75,7 @@ class RunOptions:
     baseline: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("repeat", "concurrency"):
-            if (given := getattr(self, name)) is not None and given < 1:
-                raise FieldError(f"options.{name}", f"expected 1 or more, found {given}")
-        for name in ("max_cost", "max_user_cost"):
-            if (limit := getattr(self, name)) is not None and not limit >= 0:
-                raise FieldError(f"options.{name}", f"expected 0 or more, found {limit}")
+        check_bounds(self, "options")
         for name in ("timeout", "wait"):
             try:
                 getattr(self, f"{name}_s")

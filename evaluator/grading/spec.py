@@ -15,12 +15,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
+from spangrade.evaluator.grading.origin import OriginFilter, one_of, origin_filter
 from spangrade.evaluator.grading.planned_calls import RequestedCalls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.fields import FieldError, option
+from spangrade.tracer.fields import FieldError, check_bounds, option
 from spangrade.tracer.quantities import parsed_time, seconds_of, share_of
 
 if TYPE_CHECKING:
@@ -113,16 +113,8 @@ class Gates:
         if self.rules is not None:
             object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "no_reference", several(self.no_reference))
-        try:
-            object.__setattr__(self, "root_agent_name", RootAgentName(self.root_agent_name))
-        except ValueError:
-            expected = f"expected one of {', '.join(RootAgentName)}, found {self.root_agent_name!r}"
-            raise FieldError("gates.root_agent_name", expected) from None
-        try:
-            object.__setattr__(self, "requested_calls", RequestedCalls(self.requested_calls))
-        except ValueError:
-            expected = f"expected one of {', '.join(RequestedCalls)}, found {self.requested_calls!r}"
-            raise FieldError("gates.requested_calls", expected) from None
+        for name, kind in (("root_agent_name", RootAgentName), ("requested_calls", RequestedCalls)):
+            object.__setattr__(self, name, one_of(kind, getattr(self, name), f"gates.{name}"))
 
     @property
     def requested(self) -> tuple[str | Metric, ...]:
@@ -219,8 +211,7 @@ class Selection:
                 object.__setattr__(self, "sample", share_of(self.sample))
             except ValueError as error:
                 raise FieldError("select.sample", str(error)) from None
-        if self.limit is not None and self.limit < 1:
-            raise FieldError("select.limit", f"expected 1 or more, found {self.limit}")
+        check_bounds(self, "select")
 
     @property
     def since_ns(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from spangrade.tracer.fields import FieldError, filled, option
+from spangrade.tracer.fields import FieldError, check_bounds, filled, option
 
 MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 
@@ -70,12 +70,7 @@ class JudgeOptions:
             raise FieldError(
                 "judge.votes", f"expected an odd number, so that there is a majority, found {self.votes}"
             )
-        if self.max_calls is not None and self.max_calls < 0:
-            raise FieldError("judge.max_calls", f"expected 0 or more, found {self.max_calls}")
-        if self.max_cost_usd is not None and not self.max_cost_usd >= 0:
-            raise FieldError("judge.max_cost_usd", f"expected 0 or more, found {self.max_cost_usd}")
-        if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise FieldError("judge.threshold", f"expected 0 to 1, found {self.threshold}")
+        check_bounds(self, "judge")
 
     @property
     def names_model(self) -> bool:
