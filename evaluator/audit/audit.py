@@ -18,7 +18,6 @@ from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
 
-DEFAULT_MUTANTS = 20  # of a session
 NO_QUESTION = "they answer no golden question, or may answer several"
 NOT_PASSED = "they do not pass"
 NO_GATE_MET = "they meet no gate"

@@ -11,7 +11,8 @@ from typing import Any
 
 from spangrade.evaluator.audit.edits import numbered_calls, numbered_steps, step_of, with_time, without_calls
 from spangrade.evaluator.audit.mutant import Mutant
-from spangrade.evaluator.audit.values import changed, leaves, path_text, with_leaf
+from spangrade.evaluator.audit.values import changed, leaves, with_leaf
+from spangrade.evaluator.metrics.shown import path_text
 from spangrade.evaluator.session import Error, Session, ToolInteraction
 
 _OTHER_TOOL = "another_tool"

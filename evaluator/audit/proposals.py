@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import eq
+from operator import attrgetter, eq
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.forms import word_of
@@ -262,18 +262,10 @@ def _reply(session: Session, question: GoldenQuestion) -> Iterator[Edit]:
         yield Edit((_DATA, _RESPONSE), reply)
 
 
-def _costs(session: Session) -> float | None:
-    return session.cost_usd
-
-
-def _seconds(session: Session) -> float | None:
-    return session.latency.total_s
-
-
 # By the target of a mutant: the reference, its value in a session, and how much more is always within it.
 _LIMITS: Mapping[str, tuple[str, Callable[[Session], float | None], float]] = {
-    COST: ("max_cost_usd", _costs, 1.5),
-    LATENCY: ("max_latency_s", _seconds, 2.0),
+    COST: ("max_cost_usd", attrgetter("cost_usd"), 1.5),
+    LATENCY: ("max_latency_s", attrgetter("latency.total_s"), 2.0),
 }
 
 

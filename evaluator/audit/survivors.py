@@ -9,9 +9,9 @@ from spangrade.converters.datasets.forms import word_of
 from spangrade.evaluator.audit.audit import NOT_WRONG, Fate, Tried
 from spangrade.evaluator.audit.turns import REPLY
 from spangrade.evaluator.audit.usage import COST, LATENCY
-from spangrade.evaluator.audit.values import path_text
 from spangrade.evaluator.metrics.matching import ANY_TEXT, is_reference
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
+from spangrade.evaluator.metrics.shown import path_text
 from spangrade.evaluator.metrics.user_values import user_values
 
 _CALLS = "reference_tool_interactions"

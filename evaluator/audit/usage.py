@@ -28,16 +28,11 @@ def triple_latency(session: Session, random: Random) -> Mutant | None:  # noqa: 
     if not before.total_s:
         return None
     after = Latency(
-        *(
-            None if value is None else value * _LATENCY_FACTOR
-            for value in (
-                before.total_s,
-                before.llm_s,
-                before.tool_s,
-                before.framework_s,
-                before.first_response_s,
-            )
-        )
+        _longer(before.total_s),
+        _longer(before.llm_s),
+        _longer(before.tool_s),
+        _longer(before.framework_s),
+        _longer(before.first_response_s),
     )
     made = replace(
         session,

@@ -87,11 +87,3 @@ def _next_day(match: re.Match[str]) -> str:
         return (date(*map(int, match.groups())) + timedelta(days=1)).isoformat()
     except (ValueError, OverflowError):
         return f"{match[1]}-{match[2]}-{(int(match[3]) + 1) % 100:02}"
-
-
-def path_text(path: Path) -> str:
-    """Return a path as `address.city` or `items[0].id`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text

@@ -13,7 +13,8 @@ from spangrade.converters.spans.observation import SpanRef, ToolUse
 from spangrade.evaluator.derive.tool_calls import json_or_none, ok_and_error
 from spangrade.evaluator.metrics.columns import FileSession, file_session, json_in
 from spangrade.evaluator.metrics.matching import json_equal, normal_text
-from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.evaluator.metrics.pairing import as_call
+from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Problem
 
@@ -147,25 +148,19 @@ def _with_record(
 
 def _unseen(session: Session, name: str, position: int) -> ToolInteraction:
     """Return a call of which nothing but its name is known."""
-    start_ns = session.start_ns or 0
-    return ToolInteraction(
-        position=position,
-        turn=None,
-        tool_name=name,
-        input_arguments=None,
-        output=None,
-        arguments_known=False,
-        output_known=False,
-        ok=None,
-        error=None,
-        call_id=None,
-        agent=None,
-        handoff=False,
-        latency_s=None,
-        start_ns=start_ns,
-        end_ns=start_ns,
-        trace_id=_UNKNOWN_TRACE,
-        span_id=None,
+    return as_call(
+        RequestedCall(
+            position=position,
+            turn=None,
+            tool_name=name,
+            input_arguments=None,
+            arguments_known=False,
+            call_id=None,
+            agent=None,
+            start_ns=session.start_ns or 0,
+            trace_id=_UNKNOWN_TRACE,
+            span_id=None,
+        )
     )
 
 

@@ -34,27 +34,10 @@ def with_planned_calls(session: Session) -> Session:
 
 
 def _planned(call: RequestedCall) -> PlannedCall:
+    from spangrade.evaluator.metrics.pairing import as_call
     from spangrade.evaluator.session import PlannedCall
 
-    return PlannedCall(
-        position=0,
-        turn=call.turn,
-        tool_name=call.tool_name,
-        input_arguments=call.input_arguments,
-        output=None,
-        arguments_known=call.arguments_known,
-        output_known=False,
-        ok=None,
-        error=None,
-        call_id=call.call_id,
-        agent=call.agent,
-        handoff=False,
-        latency_s=None,
-        start_ns=call.start_ns,
-        end_ns=call.start_ns,
-        trace_id=call.trace_id,
-        span_id=call.span_id,
-    )
+    return PlannedCall(*as_call(call)._replace(span_id=call.span_id))
 
 
 def _step(call: RequestedCall) -> Step:

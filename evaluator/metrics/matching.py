@@ -210,11 +210,6 @@ def first_difference(expected: Any, actual: Any, rules: Rules = SUBSET) -> Value
     return undecided
 
 
-def arguments_match(expected: Any, actual: Any, matcher: KeyRule = "subset") -> bool:
-    """Return whether a call's arguments, or a result, match the expected ones; an undecided match is none."""
-    return next(_differences(expected, actual, _RULES[matcher], ()), None) is None
-
-
 def _differences(expected: Any, actual: Any, rules: Rules, path: Path) -> Iterator[ValueDifference]:
     if isinstance(expected, dict):
         if rules.words and (len(expected) <= 2) and (word := word_of(expected)) is not None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, islice, permutations, product
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
@@ -28,9 +27,8 @@ from spangrade.evaluator.metrics.matching import (
 from spangrade.evaluator.metrics.references import lacks_result, refers, resolved, result_tools
 from spangrade.evaluator.metrics.shown import path_text
 from spangrade.evaluator.metrics.user_values import user_values
-from spangrade.evaluator.session import PlannedCall, Session, ToolInteraction
+from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
 
-NO_VALUES: Mapping[str, str] = MappingProxyType({})
 _MOST_ORDERS = 120  # of unordered calls, that are compared with the calls that were made
 _MOST_PAIRS = 2_500  # of expected and actual calls, whose references to results are compared after repairs
 _MOST_ROUNDS = 5
@@ -80,10 +78,33 @@ def compared_calls(session: Session, question: GoldenQuestion) -> list[ToolInter
     return [call for call in calls if not call.handoff or call.tool_name in named]
 
 
+def as_call(call: RequestedCall) -> ToolInteraction:
+    """Return a requested call as a call of which everything but the request is unknown."""
+    return ToolInteraction(
+        position=call.position,
+        turn=call.turn,
+        tool_name=call.tool_name,
+        input_arguments=call.input_arguments,
+        output=None,
+        arguments_known=call.arguments_known,
+        output_known=False,
+        ok=None,
+        error=None,
+        call_id=call.call_id,
+        agent=call.agent,
+        handoff=False,
+        latency_s=None,
+        start_ns=call.start_ns,
+        end_ns=call.start_ns,
+        trace_id=call.trace_id,
+        span_id=None,
+    )
+
+
 def pair_calls(
     expected: Sequence[ReferenceToolInteraction],
     actual: Sequence[ToolInteraction],
-    values: Mapping[str, str] = NO_VALUES,
+    values: Mapping[str, str],
 ) -> Sequence[int | None]:
     """Return the index of the call that meets each expected one, None where none does.
 

@@ -31,6 +31,7 @@ from spangrade.evaluator.metrics.pairing import (
     CallPairings,
     Context,
     Pairing,
+    as_call,
     call_differences,
     call_repairs,
     in_order,
@@ -40,7 +41,7 @@ from spangrade.evaluator.metrics.pairing import (
     pairings_of,
 )
 from spangrade.evaluator.metrics.shown import difference_text
-from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
+from spangrade.evaluator.session import Session, ToolInteraction
 
 _MATCHERS = ("subset", "exact", "superset", "ignore")
 
@@ -201,14 +202,14 @@ def _score_of(
 ) -> Score | Inconclusive:
     actual = compared.calls
     if not expected and session.requested_calls:
-        return _score_of_none(session, actual, [_requested(call) for call in session.requested_calls], rule)
+        return _score_of_none(session, actual, list(map(as_call, session.requested_calls)), rule)
     pairing = compared.pairing(expected, matcher)
     score = rule.value(pairing)
     if score == 1:
         return Score(1.0, None, "as expected")
     context = compared.context(matcher)
     named = {call.tool_name for call in expected}
-    requested = [_requested(call) for call in session.requested_calls if call.tool_name in named]
+    requested = [as_call(call) for call in session.requested_calls if call.tool_name in named]
     if unknown := not_recorded(expected, actual, requested, context):
         possible = sorted([*actual, *requested], key=lambda call: call.start_ns) if requested else actual
         possible_context = context._replace(calls=possible)
@@ -241,29 +242,6 @@ def _score_of_none(
 
 def _never(_expected: ReferenceToolInteraction, _call: ToolInteraction) -> bool:
     return False
-
-
-def _requested(call: RequestedCall) -> ToolInteraction:
-    """Return a call that was only requested as one of which everything but the request is unknown."""
-    return ToolInteraction(
-        position=call.position,
-        turn=call.turn,
-        tool_name=call.tool_name,
-        input_arguments=call.input_arguments,
-        output=None,
-        arguments_known=call.arguments_known,
-        output_known=False,
-        ok=None,
-        error=None,
-        call_id=call.call_id,
-        agent=call.agent,
-        handoff=False,
-        latency_s=None,
-        start_ns=call.start_ns,
-        end_ns=call.start_ns,
-        trace_id=call.trace_id,
-        span_id=None,
-    )
 
 
 def _causes(session: Session, pairing: Pairing, context: Context, rule: _Rule) -> tuple[Cause, ...]:

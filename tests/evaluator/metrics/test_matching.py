@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spangrade.evaluator.metrics.matching import (
-    arguments_match,
     common_length,
     first_difference,
     is_copy,
@@ -63,7 +62,7 @@ def test_json_equality(left: Any, right: Any, equal: bool) -> None:
 @given(json_values)
 def test_a_json_value_equals_itself_and_matches_itself(value: Any) -> None:
     assert json_equal(value, value)
-    assert arguments_match(value, value, "exact")
+    assert first_difference(value, value, rules_of("exact")) is None
 
 
 @pytest.mark.parametrize(
@@ -103,8 +102,8 @@ def test_a_json_value_equals_itself_and_matches_itself(value: Any) -> None:
     ],
 )
 def test_only_the_expected_side_holds_patterns(expected: Any, actual: Any, exact: bool, subset: bool) -> None:
-    assert arguments_match(expected, actual, "exact") is exact
-    assert arguments_match(expected, actual) is subset
+    assert (first_difference(expected, actual, rules_of("exact")) is None) is exact
+    assert (first_difference(expected, actual) is None) is subset
     assert (exact and subset) or not is_copy(expected, actual)
 
 
