@@ -77,19 +77,19 @@ def answer(
     return _joined(about, key, f"[{','.join(shown)}]", left_out, then)
 
 
-def whole(about: Mapping[str, Any], value: Any, asked: Asked, then: Sequence[str] = ()) -> str:
+def whole(value: Any, asked: Asked) -> str:
     """Return one recorded value whole or, if it does not fit, a part of its JSON text from `offset` on."""
     text = _text(value)
-    room = asked.max_tokens - tokens(_joined(about, RECORDED, '""', [], then)) - _HEAD
+    room = asked.max_tokens - tokens(_joined({}, RECORDED, '""', [], ())) - _HEAD
     if not asked.offset and tokens(text) <= room:
-        return _joined(about, RECORDED, text, [], then)
+        return _joined({}, RECORDED, text, [], ())
     start = end = min(asked.offset, len(text))
     while end < len(text) and (room := room - tokens(_text(text[end : end + _PART]))) > 0:
         end = min(end + _PART, len(text))
     left_out = [f"all but the characters {start} to {end} of {len(text)} of the JSON"]
     if end < len(text):
         left_out.append(f"the rest: the same call with offset={end}")
-    return _joined(about, RECORDED, _text(text[start:end]), left_out, then)
+    return _joined({}, RECORDED, _text(text[start:end]), left_out, ())
 
 
 def shorten(value: Any, text: int, items: int, depth: int = 0) -> tuple[Any, bool]:

@@ -54,7 +54,7 @@ def outline(graded: GradedSession) -> list[dict[str, Any]]:
     outside = [{"outside_of_turns": list(map(_step, items.outside))}] if items.outside else []
     errors = [{"errors_elsewhere": [f"{one.where}: {one.message}" for one in items.errors]}]
     state = [] if s.state_variables is None else [{"state": s.state_variables}]
-    return [_known(one) for one in (head, *turns, *outside, *(errors if items.errors else []), *state)]
+    return [known(one) for one in (head, *turns, *outside, *(errors if items.errors else []), *state)]
 
 
 def parts_of(s: Session) -> str:
@@ -126,7 +126,8 @@ def _or_unknown(value: float | None) -> str:
     return "unknown" if value is None else f"{value:g}"
 
 
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+def known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 

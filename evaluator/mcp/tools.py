@@ -17,7 +17,7 @@ from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.stored_questions import stored_question
 from spangrade.evaluator.mcp import documents
 from spangrade.evaluator.mcp.answers import MAX_TOKENS, OURS, Asked, answer, whole
-from spangrade.evaluator.mcp.session_parts import OUTLINE, outline, part_of, parts_of
+from spangrade.evaluator.mcp.session_parts import OUTLINE, known, outline, part_of, parts_of
 from spangrade.evaluator.reports.clusters import cluster_json
 from spangrade.evaluator.reports.comparison import comparison_json
 from spangrade.evaluator.reports.findings import by_kind
@@ -114,7 +114,7 @@ class Tools:
                 value = question and question.model_dump(mode="json", exclude_defaults=True)
             else:
                 value = part_of(graded, part)
-        return whole({}, value, Asked(self.max_tokens, offset))
+        return whole(value, Asked(self.max_tokens, offset))
 
     def runs(
         self,
@@ -206,7 +206,7 @@ class Tools:
         """Say why sessions of a run failed: those that failed alike together, and where they part."""
         with self._one_at_a_time:
             found = self.database.explain(run, what, baseline=baseline or None)
-        ways = [_known({**cluster_json(one), "sessions": len(one.sessions)}) for one in found]
+        ways = [known({**cluster_json(one), "sessions": len(one.sessions)}) for one in found]
         return self._answer({"ways": len(ways)}, ways, offset, then=[_EXPLAINED])
 
     def rules(
@@ -243,7 +243,7 @@ class Tools:
                 raise InputError(f"name: expected one of {', '.join(one['name'] for one in listed)}")
             return self._answer({}, named, offset, 4000, key=OURS)
         keys = ("name", "unit", "better", "threshold", "needs", "parameter")
-        rows = [_known({key: one[key] or None for key in keys}) for one in listed]
+        rows = [known({key: one[key] or None for key in keys}) for one in listed]
         return self._answer({"metrics": len(rows)}, rows, offset, then=["metrics with name: one"], key=OURS)
 
     def schema(
@@ -372,7 +372,7 @@ WRITE = ("label", "draft_question")
 
 
 def _session_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return _known(
+    return known(
         {
             "session_id": row["session_id"],
             "question_id": row["question_id"],
@@ -392,7 +392,7 @@ def _session_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_row(run: Mapping[str, Any]) -> dict[str, Any]:
-    return _known({key: value for key, value in run.items() if key not in _NOT_OF_A_RUN and value != []})
+    return known({key: value for key, value in run.items() if key not in _NOT_OF_A_RUN and value != []})
 
 
 def _grid_row(row: GridRow, columns: Sequence[GridColumn]) -> dict[str, Any]:
@@ -406,7 +406,7 @@ def _grid_row(row: GridRow, columns: Sequence[GridColumn]) -> dict[str, Any]:
         for column, cell in zip(columns, row.cells, strict=True)
         if cell is not None and cell.change and cell.style and cell.value is not None
     ]
-    return _known(
+    return known(
         {
             "question": row.key,
             "verdict": row.verdict,
@@ -425,7 +425,7 @@ def _flip(flip: Mapping[str, Any]) -> dict[str, Any]:
     def sessions(side: str) -> list[str]:
         return [f"{one['session_id']} {one['verdict']}" for one in flip[side]]
 
-    return _known(
+    return known(
         {
             "question_id": flip["question_id"],
             "reason": flip["reason"],
@@ -438,8 +438,4 @@ def _flip(flip: Mapping[str, Any]) -> dict[str, Any]:
 
 def _moved(change: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("metric", "unit", "first", "second", "questions", "change", "note")
-    return _known({key: change[key] for key in keys if change[key] != ""})
-
-
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+    return known({key: change[key] for key in keys if change[key] != ""})

@@ -265,15 +265,13 @@ class Conversations:
         before = self._replayed.get((task.question.id, task.repeat))
         return SimulatedUser(self._user_model, task.question, task.repeat, session_id, tags, record, before)
 
-    def _open(self, session_id: str) -> Answer:
-        """Open a conversation with the agent; of a class, with an instance of its own."""
-        agent = self._agent() if inspect.isclass(self._agent) else self._agent
-        return converse(agent, session_id)
-
     def _opened(self, session_id: str) -> Answer:
-        """Open a conversation with the agent; an exception there is raised at the first turn."""
+        """Open a conversation with the agent, with an instance of its own if that is a class.
+
+        An exception there is raised at the first turn.
+        """
         try:
-            return self._open(session_id)
+            return converse(self._agent() if inspect.isclass(self._agent) else self._agent, session_id)
         except InputError:
             raise
         except BaseException as error:  # noqa: BLE001 (third-party code: the agent's class)

@@ -15,12 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.converters.spans.registry import observe
-from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.session_rows import load_sessions
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
-from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import revision, run_name
@@ -44,7 +41,13 @@ from spangrade.evaluator.running.recorded import (
     newest_mark,
     sessions_of,
 )
-from spangrade.evaluator.running.settling import Settling, baseline_of, in_random_order, no_baseline
+from spangrade.evaluator.running.settling import (
+    Settling,
+    baseline_of,
+    in_random_order,
+    no_baseline,
+    verdict_of,
+)
 from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import ExitCode, InputError
@@ -458,10 +461,8 @@ class _Progress:
         """Return whether a session passes by what is recorded so far; false if that is left to the grade."""
         if self._prepared is None:
             return False
-        observations = observe(held.spans, {}, self._callbacks.configured.dialects or ())
-        session = build_session(held.session_id, "conversation", observations)
-        grades = grade_sessions(self._prepared, [session], Coverage.none())
-        return all(grade.verdict is Verdict.PASSED for grade in grades)
+        dialects = self._callbacks.configured.dialects or ()
+        return verdict_of(held, self._prepared, dialects) is Verdict.PASSED
 
     def show(self) -> None:
         """Show the numbers."""

@@ -166,11 +166,8 @@ class Settling:
             self._compare(question)
 
     def _verdict(self, held: Held) -> Verdict:
-        observations = observe(held.spans, {}, self._dialects)
-        session = build_session(held.session_id, "conversation", observations)
         with nullcontext() if self._judge is None else use_judge_of_run(self._judge):
-            (grade,) = grade_sessions(self._prepared, [session], Coverage.none())
-        return grade.verdict
+            return verdict_of(held, self._prepared, self._dialects)
 
     def _compare(self, question: str) -> None:
         """Count a question that was asked as often as it is to be."""
@@ -187,6 +184,13 @@ class Settling:
         self._left -= 1
         if self.can_settle:  # what is unknown may have broken
             self._outcome = settlement(self._broken, self._fixed, self._left + self._unknown)
+
+
+def verdict_of(held: Held, prepared: Prepared, dialects: Sequence[Vendor]) -> Verdict:
+    """Return the verdict on a conversation that is over, by its spans in this process."""
+    session = build_session(held.session_id, "conversation", observe(held.spans, {}, dialects))
+    (grade,) = grade_sessions(prepared, [session], Coverage.none())
+    return grade.verdict
 
 
 def in_random_order(tasks: Sequence[Task], seed: str) -> list[Task]:

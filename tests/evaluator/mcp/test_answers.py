@@ -29,7 +29,7 @@ def test_every_answer_is_json_that_fits(items, most, offset):
     if items[offset:]:
         assert read["recorded"]
         assert read["note"] == NOTE
-    one = whole({}, items, Asked(most, offset))
+    one = whole(items, Asked(most, offset))
     assert tokens(one) <= most
     json.loads(one)
 
@@ -37,13 +37,13 @@ def test_every_answer_is_json_that_fits(items, most, offset):
 @settings(max_examples=examples(50))
 @given(JSON, st.integers(1000, 3000))
 def test_a_value_can_be_read_whole_in_parts(value, most):
-    read = json.loads(whole({}, value, Asked(most)))
+    read = json.loads(whole(value, Asked(most)))
     if "left_out" not in read:
         assert read == {"about": {}, "note": NOTE, "recorded": json.loads(dumps(value))}
         return
     parts, offset = [], 0
     while True:
-        read = json.loads(whole({}, value, Asked(most, offset)))
+        read = json.loads(whole(value, Asked(most, offset)))
         parts.append(read["recorded"])
         rest = [one for one in read.get("left_out", ()) if one.startswith("the rest: ")]
         if not rest:
