@@ -696,8 +696,8 @@ class Database:
         Nothing is saved in the database. Raises InputError as `grade` does, for an unknown kind of mutant,
         and if `write` is asked for with a dataset that is not a golden file.
         """
-        from spangrade.evaluator.audit.files import write_audit
         from spangrade.evaluator.audit.options import Mutants
+        from spangrade.evaluator.audit.printed import write_audit
         from spangrade.evaluator.audit.run import run_audit
 
         asked = GradeSpec.of(dataset, gates, select, judge)

@@ -1,22 +1,26 @@
-"""An audit as JSON values, as tables for people, and as Markdown."""
+"""An audit as JSON values, as tables for people, as Markdown, and as files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
 
+from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.converters.datasets.golden_edits import text_of
 from spangrade.evaluator.audit.audit import NOT_WRONG, Fate
 from spangrade.evaluator.audit.proposals import Proposal
 from spangrade.evaluator.audit.report import Audit, Tally
 from spangrade.evaluator.audit.survivors import SurvivorGroup
-from spangrade.evaluator.reports.markdown import code
+from spangrade.evaluator.reports.markdown import code, table_lines
 from spangrade.evaluator.reports.tables import cell, table
+from spangrade.tracer.canonical_json import dumps
 from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # groups of survivors, and questions; the JSON has all of them
@@ -80,18 +84,18 @@ def audit_markdown(audit: Audit) -> str:
         lines += ["### Survivors", "", *_markdown(_GROUP, rows), ""]
     lines += [f"- {code(line, 400)}" for line in (*_more(audit), *_lines(audit))]
     if audit.diff:
-        fence = "`" * max(3, 1 + max(len(run) for run in _ticks(audit.diff)))
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`*", audit.diff))))
         lines += ["", f"{fence}diff", audit.diff.rstrip("\n"), fence]
     return "\n".join([*lines, ""])
 
 
-def _ticks(text: str) -> Iterator[str]:
-    """Yield the runs of backticks in a text, and an empty one."""
-    yield ""
-    run = ""
-    for character in text:
-        run = run + character if character == "`" else ""
-        yield run
+def write_audit(audit: Audit, folder: Path) -> None:
+    """Write audit.json, audit.md and golden.diff to a folder. Raises InputError if one cannot be written."""
+    with replacing(folder) as new, writing(folder):
+        create_text(new / "audit.json", dumps(audit_json(audit), indent=True))
+        create_text(new / "audit.md", audit_markdown(audit))
+        if audit.diff:
+            create_text(new / "golden.diff", audit.diff)
 
 
 def _proposal_json(proposal: Proposal) -> dict[str, Any]:
@@ -141,10 +145,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _markdown(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'---|' * len(columns)}"
-    for row in rows:
-        yield f"| {' | '.join(code(str(row[column]), 200) for column in columns)} |"
+    return table_lines(columns, ([code(str(row[column]), 200) for column in columns] for row in rows))
 
 
 def percent(share: float | None) -> str:

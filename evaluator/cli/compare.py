@@ -71,7 +71,7 @@ def compare(
         compared = opened.compare(**values_of(sides), select=select)
     code = compared.exit_code(inconclusive_ok=outcome.inconclusive_ok)
     if outcome.out is not None:
-        from spangrade.evaluator.reports.comparison_files import write_comparison
+        from spangrade.evaluator.reports.comparison import write_comparison
 
         write_comparison(compared, outcome.out, stored=opened.stored)
     if printed.as_table:

@@ -155,7 +155,7 @@ def run(
     if compared is not None and fail_if:
         code = graded.decided_by(compared.exit_code())
     if compared is not None and this.out is not None:
-        from spangrade.evaluator.reports.comparison_files import write_comparison
+        from spangrade.evaluator.reports.comparison import write_comparison
 
         write_comparison(compared, this.out, stored=opened.stored, run=graded)
     if not printed.as_table:

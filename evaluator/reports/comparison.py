@@ -1,22 +1,35 @@
-"""A comparison as JSON values, as tables for people, and as Markdown."""
+"""A comparison as JSON values, as tables for people, as Markdown, and as files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spangrade.evaluator.reports.headline import found_text, headlines, left_out
-from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code
+from spangrade.converters.datasets.files import create_text, replacing, writing
+from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.reports.headline import (
+    as_markdown,
+    found_text,
+    head_of_comparison,
+    head_of_run,
+    headlines,
+    left_out,
+)
+from spangrade.evaluator.reports.junit import write_gates
+from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code, table_lines
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult
+from spangrade.evaluator.statistics.comparison.gate import Compared, GateOutcome, GateResult
 from spangrade.evaluator.statistics.comparison.sample import Graded, Replayed, is_judged
 from spangrade.evaluator.statistics.intervals import ERROR
+from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.store.stored import Stored
 from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
@@ -129,12 +142,29 @@ def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()
     return "\n".join([*lines, "", "</details>", ""])
 
 
+def write_comparison(
+    compared: Compared, folder: Path, *, stored: Stored | None = None, run: Run | None = None
+) -> None:
+    """Write the files of a comparison to a folder. Raises InputError if one cannot be written.
+
+    Where the second side is a `run` that has just been graded, its result heads comparison.md. With `stored`
+    what was said before and now is there.
+    """
+    code = compared.exit_code()
+    if run is None:
+        head = head_of_comparison(compared, code, stored)
+    else:
+        head = head_of_run(run, compared, stored=stored, code=code if compared.gates else None)
+    with replacing(folder) as new, writing(folder):
+        create_text(new / "comparison.json", dumps(comparison_json(*compared), indent=True))
+        create_text(new / "comparison.md", comparison_markdown(*compared, head=as_markdown(head)))
+        name = f"spangrade compare {compared.comparison.first.label} {compared.comparison.second.label}"
+        write_gates(compared.gates, new / "comparison.junit.xml", name)
+
+
 def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'---|' * len(columns)}"
-    for row in rows:
-        limits = (_LIMITS.get(column, MAX_NAME) for column in columns)
-        yield f"| {' | '.join(map(code, row, limits))} |"
+    limits = [_LIMITS.get(column, MAX_NAME) for column in columns]
+    return table_lines(columns, (map(code, row, limits) for row in rows))
 
 
 def _replayed_json(replayed: Sequence[Replayed]) -> dict[str, Any] | None:

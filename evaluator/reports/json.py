@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from spangrade.converters.datasets.files import create, create_text, writing
-from spangrade.evaluator.grading.run import Grade, Run
-from spangrade.evaluator.metrics import Inconclusive, Metric, NotApplicable, Outcome, Score
+from spangrade.evaluator.grading.run import Grade, Run, unmeasured
+from spangrade.evaluator.metrics import Failure, Metric, Outcome, Score
 from spangrade.evaluator.metrics.causes import Cause, causes_text, leading_causes, path_of, place_json
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.metrics.stored_values import stored_tags
@@ -38,11 +38,8 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
             known["evidence"] = [place_json(one) for one in outcome.evidence]
             known["paths"] = [path_of(one) for one in outcome.evidence]
         return {"outcome": "bound" if known.pop("is_bound") else "score", **known}
-    if isinstance(outcome, Inconclusive):
-        return {"outcome": "inconclusive", "reason": outcome.reason}
-    if isinstance(outcome, NotApplicable):
-        return {"outcome": "not_applicable", "reason": outcome.reason}
-    return {"outcome": "judge_failure" if outcome.by_judge else "failure", "error": outcome.error}
+    kind, reason = unmeasured(outcome)
+    return {"outcome": kind, "error" if isinstance(outcome, Failure) else "reason": reason}
 
 
 def grade_line(grade: Grade) -> bytes:

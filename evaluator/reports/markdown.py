@@ -21,6 +21,7 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
+from spangrade.evaluator.reports.tables import metric_rows
 from spangrade.evaluator.statistics.repeats.repeats import Repeats
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.terminal import printable
@@ -40,7 +41,6 @@ _OUTCOMES = {
     ExitCode.INCONCLUSIVE: "inconclusive",
 }
 _GRAVEST_FIRST = (*PRECEDENCE, *(v for v in Verdict if v not in PRECEDENCE and v is not Verdict.PASSED))
-_COLUMNS = ("mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures")
 
 
 def markdown(run: Run, places: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -95,13 +95,9 @@ def _session_line(session: SessionVerdict, where: str) -> str:
 
 
 def _metrics_table(run: Run) -> Iterator[str]:
-    columns = (*_COLUMNS, "judge_failures") if run.judge_failures else _COLUMNS
-    yield f"| metric | {' | '.join(column.replace('_', ' ') for column in columns)} |"
-    yield f"|---|{'---:|' * len(columns)}"
-    for name, totals in islice(run.metrics.items(), MAX_METRICS):
-        row = totals.to_json()
-        values = ("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
-        yield f"| {code(name)} | {' | '.join(values)} |"
+    headings, *rows = metric_rows(run)
+    shown = ((code(name), *values) for name, *values in rows[:MAX_METRICS])
+    yield from table_lines(headings, shown, numbers=len(headings) - 1)
     if len(run.metrics) > MAX_METRICS:
         yield f"\nand {len(run.metrics) - MAX_METRICS} more metrics"
 
@@ -117,20 +113,25 @@ def _repeats(repeats: Repeats) -> Iterator[str]:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'---|' * len(columns)}"
-    for row in rows:
-        yield f"| {' | '.join(code(text, MAX_REASON) for text in row)} |"
+    return table_lines(columns, ([code(text, MAX_REASON) for text in row] for row in rows))
 
 
 def _groups_table(run: Run) -> Iterator[str]:
-    columns = list(next(iter(run.groups.values()), {}))
-    yield f"| group | {' | '.join(column.replace('_', ' ') for column in columns)} |"
-    yield f"|---|{'---:|' * len(columns)}"
-    for name, counts in islice(run.groups.items(), MAX_GROUPS):
-        yield f"| {code(name)} | {' | '.join(map(str, counts.values()))} |"
+    columns = [column.replace("_", " ") for column in next(iter(run.groups.values()), {})]
+    groups = islice(run.groups.items(), MAX_GROUPS)
+    rows = ((code(name), *map(str, counts.values())) for name, counts in groups)
+    yield from table_lines(["group", *columns], rows, numbers=len(columns))
     if len(run.groups) > MAX_GROUPS:
         yield f"\nand {len(run.groups) - MAX_GROUPS} more groups"
+
+
+def table_lines(columns: Iterable[str], rows: Iterable[Iterable[str]], *, numbers: int = 0) -> Iterator[str]:
+    """Yield the lines of a table of cells in Markdown; the last columns, of `numbers`, go to the right."""
+    names = list(columns)
+    yield f"| {' | '.join(names)} |"
+    yield f"|{'---|' * (len(names) - numbers)}{'---:|' * numbers}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
 
 
 def code(text: str, limit: int = MAX_NAME) -> str:

@@ -95,18 +95,24 @@ def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]]) -> T
     return made
 
 
-def _metrics_table(run: Run) -> Table:
-    made = Table("metric")
+def metric_rows(run: Run) -> Iterator[list[str]]:
+    """Yield the headings of the totals of metrics, then a row for each metric."""
     columns = ["mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures"]
     if run.judge_failures:
         columns.append("judge_failures")
-    for column in columns:
-        made.add_column(column.replace("_", " "), justify="right")
+    yield ["metric", *(column.replace("_", " ") for column in columns)]
     for name, totals in run.metrics.items():
         row = totals.to_json()
-        made.add_row(
-            cell(name), *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)
-        )
+        yield [name, *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)]
+
+
+def _metrics_table(run: Run) -> Table:
+    (first, *headings), *rows = metric_rows(run)
+    made = Table(first)
+    for heading in headings:
+        made.add_column(heading, justify="right")
+    for name, *values in rows:
+        made.add_row(cell(name), *values)
     return made
 
 

@@ -52,13 +52,11 @@ def _csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[st
 
 
 def _markdown(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    from spangrade.evaluator.reports.markdown import code
+    from spangrade.evaluator.reports.markdown import code, table_lines
 
-    def line(cells: Iterable[Any]) -> str:
-        texts = ("" if one is None else one if isinstance(one, str) else dumps(one) for one in cells)
-        return f"| {' | '.join(code(text, _MOST_OF_A_CELL) if text else '' for text in texts)} |\n"
+    def cell(value: Any) -> str:
+        text = "" if value is None else value if isinstance(value, str) else dumps(value)
+        return code(text, _MOST_OF_A_CELL) if text else ""
 
-    yield line(names)
-    yield f"|{'---|' * len(names)}\n"
-    for row in rows:
-        yield line(map(row.get, names))
+    for line in table_lines(map(cell, names), (map(cell, map(row.get, names)) for row in rows)):
+        yield f"{line}\n"
