@@ -43,6 +43,14 @@ class Loss(NamedTuple):
     unit: str  # "%", "point" or "" (the metric's)
 
 
+def parse_loss(text: str) -> Loss | None:
+    """Return the loss that a text such as `cost worse by 50%` accepts at most; None for another text."""
+    if (found := _LOSS.fullmatch(text)) is None:
+        return None
+    unit, number = found["unit"] or "", float(found["number"])
+    return Loss(found["metric"], number / 100 if unit else number, unit.removesuffix("s"))
+
+
 Condition = Silence | Limit | Loss
 
 
@@ -78,9 +86,8 @@ class AlertRule(SettingsTable):
             return Silence(seconds_of(found[1]))
         if found := _LIMIT.fullmatch(text):
             return Limit(found["metric"], found["sign"] == ">", float(found["number"]))
-        if found := _LOSS.fullmatch(text):
-            unit, number = found["unit"] or "", float(found["number"])
-            return Loss(found["metric"], number / 100 if unit else number, unit.removesuffix("s"))
+        if loss := parse_loss(text):
+            return loss
         raise ValueError(f"{_EXPECTED}, found {self.when!r}")
 
     @property

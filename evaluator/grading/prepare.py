@@ -27,6 +27,7 @@ from spangrade.evaluator.grading.policy import (
     SCENARIO,
     MetricPlan,
     dropped_references,
+    threshold_text,
 )
 from spangrade.evaluator.grading.revision import revision
 from spangrade.evaluator.grading.run import Run
@@ -385,9 +386,7 @@ def try_queries(db: Stored, metrics: Iterable[Metric], *, derived: bool = False)
 
 def metric_text(metric: Metric) -> str:
     """Return a metric with its threshold as `spangrade grade --metric` takes it."""
-    if metric.threshold is None:
-        return metric.name
-    return f"{metric.name}{'<=' if metric.higher_is_better is False else '>='}{metric.threshold:g}"
+    return metric.name + threshold_text(metric).replace(" ", "")
 
 
 def _sessions_of_last_import(store: Store) -> set[str]:

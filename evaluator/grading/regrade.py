@@ -74,7 +74,7 @@ def regrade(
     with workers_in_order(workers_for(prepared, asked, len(sessions.ids), workers)) as in_order:
         add_grades(run, prepared, asked, sessions, callbacks, in_order=in_order)
     run.judge = JudgeUsage(asked.name, spent_since(spent_before, asked.spent))
-    before = Counter(one.verdict for one in stored.verdicts if one.session_id is not None)
+    before = Counter(str(one.verdict) for one in stored.verdicts if one.session_id is not None)
     return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions.ids)), tuple(notes))
 
 

@@ -96,11 +96,11 @@ def score_rows(grade: Grade) -> Iterator[tuple[Any, ...]]:
             kind = "bound" if outcome.is_bound else "score"
             yield session_id, question_id, name, value, passed, kind, reason, evidence
         else:
-            kind, reason = _unmeasured(outcome)
+            kind, reason = unmeasured(outcome)
             yield session_id, question_id, name, None, None, kind, reason, "[]"
 
 
-def _unmeasured(outcome: Inconclusive | NotApplicable | Failure) -> tuple[str, str]:
+def unmeasured(outcome: Inconclusive | NotApplicable | Failure) -> tuple[str, str]:
     """Return the outcome in place of a score, and its reason."""
     if isinstance(outcome, Inconclusive):
         return "inconclusive", outcome.reason
@@ -440,7 +440,7 @@ class Run:
     @property
     def judge_line(self) -> str:
         """The judge's requests and cost, in one line; empty if it was not asked."""
-        if self.judge is None or not (self.judge.spent.calls or self.judge.spent.cache_hits):
+        if self.judge is None or not self.judge.was_asked:
             return ""
         return f"judge {self.judge.model}: {self.judge.spent}"
 

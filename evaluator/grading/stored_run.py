@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Self, overload
 
 from spangrade.evaluator.grading.policy import CONVERSATION, REFERENCE_GATES
-from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
+from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run, SessionVerdict
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.verdict import Verdict
@@ -27,15 +27,6 @@ from spangrade.tracer.terminal import counted
 _DEFAULT_GATES = frozenset({CONVERSATION, *REFERENCE_GATES.values()})
 
 
-class StoredVerdict(NamedTuple):
-    """The verdict on a session or, without one, on a golden question that no session answered."""
-
-    session_id: str | None
-    question_id: str | None
-    verdict: str
-    reason: str
-
-
 class StoredRun(NamedTuple):
     """A stored run: its requested `metrics` as texts, the `versions` of all its metrics, and its verdicts.
 
@@ -51,7 +42,7 @@ class StoredRun(NamedTuple):
     judge: str | None
     graded_by: GradedBy | None
     versions: Mapping[str, str | None]
-    verdicts: tuple[StoredVerdict, ...]
+    verdicts: tuple[SessionVerdict, ...]
 
     @property
     def without(self) -> frozenset[str]:
@@ -106,7 +97,10 @@ def read_run(store: Store, text: str) -> StoredRun:
         judge,
         graded_by,
         dict(versions),
-        tuple(StoredVerdict(*row) for row in verdicts),
+        tuple(
+            SessionVerdict(session_id, question_id, _verdict(word), reason)
+            for session_id, question_id, word, reason in verdicts
+        ),
     )
 
 
@@ -156,9 +150,7 @@ def grades_of_run(store: Store, run_id: str) -> Iterator[Grade]:
         run_row,
     ):
         of_session = outcomes.get((session_id, question_id), {})
-        yield Grade(
-            session_id, question_id, stored_word(Verdict, verdict, "verdicts.verdict"), reason, of_session
-        )
+        yield Grade(session_id, question_id, _verdict(verdict), reason, of_session)
 
 
 class StoredRuns(Sequence[Run]):
@@ -183,6 +175,10 @@ class StoredRuns(Sequence[Run]):
             return type(self)(self._run_ids[index], self._reading)
         with self._reading() as store:
             return load_run(store, self._run_ids[index])
+
+
+def _verdict(word: str) -> Verdict:
+    return stored_word(Verdict, word, "verdicts.verdict")
 
 
 def _outcome(

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from spangrade.evaluator.grading.alerts import parse_loss
 from spangrade.evaluator.statistics.comparison.changes import changes_of_metric
 from spangrade.evaluator.statistics.comparison.compare import (
     Comparison,
@@ -35,7 +36,6 @@ from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.terminal import counted
 
-_LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
 _BROKEN = re.compile(r"broken *> *(?P<number>\d+)")
 _WORSE = "worse"
 _EXPECTED = (
@@ -127,16 +127,14 @@ def parse_gate(text: str) -> Gate | BrokenGate | WorseGate:
 
     Raises InputError for any other text.
     """
-    if text.strip() == _WORSE:
+    asked = text.strip()
+    if asked == _WORSE:
         return WorseGate(_WORSE)
-    if found := _BROKEN.fullmatch(text.strip()):
-        return BrokenGate(text.strip(), int(found["number"]))
-    found = _LOSS.fullmatch(text.strip())
-    if found is None:
+    if found := _BROKEN.fullmatch(asked):
+        return BrokenGate(asked, int(found["number"]))
+    if (loss := parse_loss(asked)) is None:
         raise FieldError("fail_if", _EXPECTED, repr(text))
-    unit = found["unit"] or ""
-    number = float(found["number"])
-    return Gate(text.strip(), found["metric"], number / 100 if unit else number, unit.removesuffix("s"))
+    return Gate(asked, *loss)
 
 
 def judge(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateResult:

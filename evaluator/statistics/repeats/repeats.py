@@ -44,18 +44,11 @@ class Repeats(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return the repeats as JSON values; the bounds of an interval are null below 20 questions."""
         return {
-            "questions": self.questions,
-            "sessions": self.sessions,
-            "undecided": self.undecided,
-            "versions": self.versions,
-            "models": self.models,
-            "prompts": self.prompts,
-            "runs": self.runs,
+            **self._asdict(),
             "gate": self.gate,
             "rates": [
                 {
-                    "k": one.k,
-                    "questions": one.questions,
+                    **one._asdict(),
                     "pass_at_k": one.pass_at_k._asdict(),
                     "pass_hat_k": one.pass_hat_k._asdict(),
                 }
