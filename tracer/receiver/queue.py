@@ -13,7 +13,7 @@ from spangrade.tracer.errors import StoreLockedError
 from spangrade.tracer.file_modes import folder_mode
 from spangrade.tracer.receiver.limits import unavailable
 from spangrade.tracer.store.locks import FileLock
-from spangrade.tracer.store.spool import Segment, folder_of, has_old_receiver, lock_of_receiver, waiting
+from spangrade.tracer.store.spool import Segment, folder_of, lock_of_receiver, waiting
 
 _log = logging.getLogger("spangrade")
 _SEGMENT_BYTES = 32 * 2**20  # what the loader has in memory at once
@@ -28,8 +28,6 @@ class SpoolQueue:
         self._limit = limit
         self._folder.mkdir(mode=folder_mode(), exist_ok=True)
         try:
-            if has_old_receiver(self._folder):
-                raise StoreLockedError(f"{self._folder}: an older receiver has locked it")
             self._lock = FileLock(lock_of_receiver(self._folder))
         except StoreLockedError as error:
             raise StoreLockedError(

@@ -72,9 +72,6 @@ def remove_copy(path: Path) -> None:
     folder = shrinking_copy(Path(os.path.realpath(path))).parent
     if folder.is_dir():
         shutil.rmtree(folder)
-    elif folder.exists():  # a copy of a version that made no folder for it
-        folder.unlink()
-        folder.with_name(f"{folder.name}.wal").unlink(missing_ok=True)
 
 
 def spilled(path: Path) -> dict[Path, int]:

@@ -183,8 +183,6 @@ def recover(db: Path) -> None:
 
 
 def _recover(segment: Path) -> None:
-    if segment.suffix == ".open" and has_old_receiver(segment.parent):
-        return
     file = os.open(segment, os.O_RDWR)
     try:
         if not try_lock(file) or not is_same_file(file, segment):
@@ -210,17 +208,6 @@ def lock_of_receiver(folder: Path) -> Path:
 def has_receiver(db: Path) -> bool:
     """Return whether a receiver writes to a database."""
     path = lock_of_receiver(folder_of(db))
-    if not path.exists():
-        return False
-    held = lock_file(path)
-    if held is not None:
-        os.close(held)
-    return held is None
-
-
-def has_old_receiver(folder: Path) -> bool:
-    """Return whether a receiver of before November 2026 runs: it locks the spool, not its segments."""
-    path = folder / "lock"
     if not path.exists():
         return False
     held = lock_file(path)

@@ -279,14 +279,17 @@ def _inode(path: Path) -> int | None:
 
 def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool, is_new: bool) -> None:
     known = migrations()
-    newest = known[-1][0]
+    oldest, newest = known[0][0] - 1, known[-1][0]
     version = _schema_version(connection, path, is_new)
     if version > newest:
         raise StoreError(
             f"{path}: written by a newer spangrade (schema {version}, this one knows {newest}): upgrade it"
         )
-    if version < 0:  # someone else's: the list of versions up to the newest would fill the memory
-        raise StoreError(f"{path}: the schema's version is {version}: not a spangrade database")
+    if version and version < oldest:
+        raise StoreError(
+            f"{path}: the schema's version is {version}, expected {oldest} to {newest}: "
+            "not a spangrade database"
+        )
     if version < newest and read_only:
         raise OldSchemaError(
             f"{path}: schema {version} is older than {newest}: open it once for writing to upgrade it"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import random
-import struct
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,6 @@ from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import rows_of
 from spangrade.tracer.store.frames import Damage, Frame, read_frames, to_frames
-from spangrade.tracer.store.locks import lock_file
 from spangrade.tracer.store.spool import Segment, drain, folder_of, waiting, write
 
 
@@ -29,12 +25,6 @@ def span(number: int) -> Span:
 
 def frame(number: int) -> bytes:
     return to_frames(rows_of([span(number)]))
-
-
-def old_frame(number: int) -> bytes:
-    """A frame as it was written before its header had a checksum."""
-    payload = frame(number)[20:]
-    return struct.pack("<4sIII", b"SGS1", 0, len(payload), zlib.crc32(payload)) + payload
 
 
 def sealed(db: Path, content: bytes) -> Path:
@@ -51,11 +41,10 @@ def loaded(db: Path) -> list[int]:
         return [int(span_id, 16) - 1 for (span_id,) in store.query("SELECT span_id FROM spans ORDER BY 1")]
 
 
-@pytest.mark.parametrize("made", [frame, old_frame], ids=["SGS2", "SGS1"])
 @pytest.mark.parametrize("seed", range(3))
-def test_bits_flipped_in_100_places_cost_only_the_frames_they_hit(tmp_path, caplog, made, seed):
+def test_bits_flipped_in_100_places_cost_only_the_frames_they_hit(tmp_path, caplog, seed):
     db = tmp_path / "s.duckdb"
-    frames = [made(number) for number in range(1000)]
+    frames = [frame(number) for number in range(1000)]
     ends = [sum(map(len, frames[: number + 1])) for number in range(1000)]
     content = bytearray(b"".join(frames))
     places = random.Random(seed).sample(range(len(content)), 100)
@@ -90,23 +79,12 @@ def test_every_byte_of_a_header_may_be_damaged(tmp_path, place):
     ]
 
 
-@pytest.mark.parametrize(
-    "lost", [frame(1)[:7], frame(1)[:-1], b"SGS2" * 9, b"\0" * 100, old_frame(1)[:-1]], ids=range(5)
-)
+@pytest.mark.parametrize("lost", [frame(1)[:7], frame(1)[:-1], b"SGS2" * 9, b"\0" * 100], ids=range(4))
 def test_what_is_not_a_frame_at_the_end_is_set_aside(tmp_path, lost):
     db = tmp_path / "s.duckdb"
     segment = sealed(db, frame(0) + lost)
     assert loaded(db) == [0]
     assert segment.with_suffix(".rejected").read_bytes() == lost
-
-
-def test_rows_of_another_table_are_damage(tmp_path):
-    log = bytearray(to_frames(rows_of([LogRecord(None, None, 5, "e")])))
-    payload = bytes(log[20:])
-    as_spans = struct.pack("<4sIII", b"SGS1", 0, len(payload), zlib.crc32(payload)) + payload
-    db = tmp_path / "s.duckdb"
-    sealed(db, as_spans + frame(0))
-    assert loaded(db) == [0]
 
 
 def test_rows_that_the_database_refuses_cost_their_frame_alone(tmp_path):
@@ -115,13 +93,6 @@ def test_rows_that_the_database_refuses_cost_their_frame_alone(tmp_path):
     segment = sealed(db, frame(0) + refused + frame(2))
     assert loaded(db) == [0, 2]
     assert segment.with_suffix(".rejected").read_bytes() == refused
-
-
-def test_a_segment_of_the_old_format_is_loaded(tmp_path):
-    db = tmp_path / "s.duckdb"
-    sealed(db, old_frame(0) + old_frame(1) + frame(2))
-    assert loaded(db) == [0, 1, 2]
-    assert list(folder_of(db).iterdir()) == []
 
 
 WRITE_AND_DIE = """
@@ -170,15 +141,6 @@ def test_a_frame_damaged_before_a_crash_is_kept(tmp_path):
     segment.rename(segment.with_suffix(".open"))
     assert loaded(db) == [0]
     assert segment.with_suffix(".rejected").read_bytes() == damaged
-
-
-def test_an_older_receivers_open_segment_is_left_to_it(tmp_path):
-    db = tmp_path / "s.duckdb"
-    segment = sealed(db, old_frame(0)).rename(folder_of(db) / "1.open")
-    held = lock_file(folder_of(db) / "lock")
-    assert waiting(db) == []
-    os.close(held)
-    assert waiting(db) == [segment.with_suffix(".spool")]
 
 
 def test_a_segment_whose_folder_is_removed_is_written_again(tmp_path):
