@@ -21,14 +21,15 @@ import spangrade
 from spangrade.evaluator.mcp.answers import NOTE
 from spangrade.evaluator.mcp.server import http_app
 from spangrade.evaluator.mcp.tools import Tools
-from spangrade.evaluator.view.server import HOST, listen
+from spangrade.evaluator.view.server import HOST
+from spangrade.tracer.http_server import listen
 from spangrade.tracer.receiver.access import Access
 
 
 @contextmanager
 def serving(tools: Tools, token: str | None = None, access: Access | None = None) -> Iterator[str]:
     """Serve tools over HTTP; give the address."""
-    listener = listen(0)
+    listener = listen(HOST, 0)
     app = http_app(tools, access or Access(token))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

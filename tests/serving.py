@@ -15,7 +15,8 @@ from starlette.types import ASGIApp
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed, ViewedDatabase
 from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.evaluator.view.server import HOST, listen
+from spangrade.evaluator.view.server import HOST
+from spangrade.tracer.http_server import listen
 
 
 class Answer(NamedTuple):
@@ -60,7 +61,7 @@ def serving(shown: Path | Viewed, reviewer: Reviewer | None = None) -> Iterator[
 @contextmanager
 def serving_app(app: ASGIApp, **options: Any) -> Iterator[Served]:
     """Serve an application in a thread, with further options of uvicorn."""
-    listener = listen(0)
+    listener = listen(HOST, 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

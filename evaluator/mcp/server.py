@@ -16,8 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from spangrade import __version__
 from spangrade.evaluator.mcp.guides import INSTRUCTIONS, guide, why_worse, write_metric
 from spangrade.evaluator.mcp.tools import READ, WRITE, Tools
-from spangrade.evaluator.view.server import HOST, listen, serve_app
+from spangrade.evaluator.view.server import HOST, serve_app
 from spangrade.tracer.errors import SpangradeError, one_line
+from spangrade.tracer.http_server import listen
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.limits import RejectedError
 from spangrade.tracer.terminal import printable
@@ -52,7 +53,7 @@ def serve_http(tools: Tools, port: int, access: Access, ready: Callable[[str], N
 
     Clients must show what `access` asks for. Raises InputError if the port is in use.
     """
-    with listen(port) as listener:
+    with listen(HOST, port) as listener:
         ready(f"http://{HOST}:{listener.getsockname()[1]}/mcp")
         serve_app(http_app(tools, access), listener)
 

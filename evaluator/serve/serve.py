@@ -31,16 +31,10 @@ from spangrade.evaluator.watch.prometheus import TotalsCollector
 from spangrade.evaluator.watch.totals import Key, Total, read_totals
 from spangrade.evaluator.watch.watch import WatchSummary, watch
 from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.http_server import QuietServer, http_config, listen
 from spangrade.tracer.loopback import is_loopback
 from spangrade.tracer.receiver.connections import limited_protocol
-from spangrade.tracer.receiver.server import (
-    QuietServer,
-    ReceiverSettings,
-    Receiving,
-    listen,
-    receive,
-    shown_host,
-)
+from spangrade.tracer.receiver.server import ReceiverSettings, Receiving, receive, shown_host
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.turns import taking_turns
 
@@ -264,17 +258,8 @@ def _config(
         secure=options.is_secure,
         is_open=lambda: not needs_key and options.proxy.header is None and not options.keys.exists(),
     )
-    return uvicorn.Config(
-        entrance,
-        http=limited_protocol(options.receiver.limits),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_S,
-    )
+    http = limited_protocol(options.receiver.limits)
+    return http_config(entrance, _GRACE_S, http=http, lifespan="off")
 
 
 def _metrics(receiver: Receiving, watched: _Watched) -> tuple[Callable[[float], None], Callable[[], bytes]]:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed
 from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.http_server import http_config, listen
 
 HOST = "127.0.0.1"
 _GRACE_S = 2  # for requests that are not finished
@@ -30,8 +30,7 @@ def serve(
     `ready` is called with the address; a `reviewer` may label sessions. Raises InputError if the port is in
     use, StoreError if what they show cannot be read.
     """
-    listener = listen(port)
-    with listener:
+    with listen(HOST, port) as listener:
         database.prepare(on_progress)
         ready(f"http://{HOST}:{listener.getsockname()[1]}/")
         try:
@@ -42,28 +41,5 @@ def serve(
 
 def serve_app(app: ASGIApp, listener: socket.socket) -> None:
     """Serve an application at a socket until SIGINT or SIGTERM."""
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_S,
-    )
     with suppress(KeyboardInterrupt):  # uvicorn ends orderly, then raises the signal once more
-        uvicorn.Server(config).run([listener])
-
-
-def listen(port: int) -> socket.socket:
-    """Return a socket that listens at a port of the loopback. Raises InputError if the port is in use."""
-    # Name the protocol: otherwise asyncio leaves Nagle's algorithm on, and an answer waits 40 ms.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((HOST, port))
-        listener.listen()  # requests wait until the server takes them
-    except OSError as error:
-        listener.close()
-        raise InputError(f"{HOST}:{port}: cannot listen: {error.strerror}; name another --port") from None
-    return listener
+        uvicorn.Server(http_config(app, _GRACE_S)).run([listener])

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 import ssl
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, NamedTuple, Self
 
 import grpc
-import uvicorn
 
 from spangrade.tracer.errors import InputError, SpangradeError
+from spangrade.tracer.http_server import QuietServer, http_config, listen
 from spangrade.tracer.loopback import is_loopback
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.connections import limited_protocol
@@ -124,7 +122,7 @@ async def receive(
     settings: ReceiverSettings, ready: Callable[[Receiving], None], stop: asyncio.Event
 ) -> None:
     """Receive until `stop` is set, or the server for HTTP ends; then finish as `collect` does."""
-    listener = listen(settings.host, settings.http_port)
+    listener = listen(settings.host, settings.http_port, "--http-port")
     queue = SpoolQueue(settings.db, settings.limits.spool_bytes)
     counters = Counters()
     ingest = Ingest(queue, settings.limits, counters, settings.redact)
@@ -155,16 +153,11 @@ async def receive(
         }
 
     http = QuietServer(
-        uvicorn.Config(
+        http_config(
             application(ingest, access, health, readiness),
+            _GRACE_S,
             http=limited_protocol(settings.limits),
-            log_config=None,
-            access_log=False,
             lifespan="off",
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE_S,
         )
     )
     certificate = certificate_of(settings)
@@ -271,30 +264,6 @@ def _loader(settings: ReceiverSettings, queue: SpoolQueue, counters: Counters) -
     if settings.landing is None:
         return Loader(settings.db, queue, counters, maintenance_task=settings.maintenance_task)
     return Lander(settings.db, queue, counters, settings.landing, segment_s=settings.segment_s)
-
-
-class QuietServer(uvicorn.Server):
-    """Uvicorn without its signal handlers, which would end the process before the spool is loaded."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address. Raises InputError if it cannot."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Name the protocol: otherwise asyncio leaves Nagle's algorithm on, and an answer waits 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(2048)
-    except OSError as error:
-        listener.close()
-        raise InputError(f"{host}:{port}: cannot listen: {error.strerror}") from None
-    return listener
 
 
 def _bind(server: grpc.aio.Server, settings: ReceiverSettings, certificate: Certificate | None) -> int:

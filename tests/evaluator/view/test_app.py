@@ -22,8 +22,9 @@ from serving import Served, serving
 import spangrade as spangrade_api
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.view.database import ViewedDatabase
-from spangrade.evaluator.view.server import listen
+from spangrade.evaluator.view.server import HOST
 from spangrade.tracer.files import read_otlp
+from spangrade.tracer.http_server import listen
 from spangrade.tracer.store import Store
 from spangrade.tracer.terminal import printable
 
@@ -270,7 +271,7 @@ def test_view_says_what_is_wrong_in_one_line(spangrade: Spangrade, tmp_path: Pat
     done = spangrade("view", "--db", tmp_path / "none.duckdb", "--port", "0")
     assert (done.code, len(done.err)) == (2, 1)
     assert "no such database" in done.err[0]
-    with listen(0) as taken:
+    with listen(HOST, 0) as taken:
         port = taken.getsockname()[1]
         done = spangrade("view", "--db", record(tmp_path, "one"), "--port", str(port))
     assert (done.code, done.err) == (
