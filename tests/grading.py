@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from builders import built_session, observed_fields
+from otlp_sessions import golden_questions
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading import grade as grading
@@ -11,6 +15,8 @@ from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.session import Session
+from spangrade.tracer.otlp.json import decode
+from spangrade.tracer.span import Span
 
 
 def grade(
@@ -26,3 +32,20 @@ def grade(
     gates = Gates(tuple(requested), no_reference=tuple(without), root_agent_name=root_agent_name)
     spec = GradeSpec(questions, gates, Selection(answers=answers or {}))
     return grading.grade(prepare(spec, None), sessions)
+
+
+def grade_recorded(
+    recorded: Mapping[str, Any],
+    references: Mapping[str, Any],
+    gates: Iterable[str] = (),
+    select: Selection = Selection(),
+) -> Grade:
+    """Return the grade of the one session `s1` in OTLP JSON, against a golden question of these references.
+
+    It is what the command `grade` stores of it, without a database: that costs two hundred times as much.
+    """
+    spans = [record for record in decode(recorded) if isinstance(record, Span)]
+    session = built_session("s1", "conversation", observed_fields(spans))
+    spec = GradeSpec(golden_questions({"id": "q1", **references}), Gates(tuple(gates)), select)
+    (only,) = grading.grade(prepare(spec, None), [session])
+    return only

@@ -50,6 +50,20 @@ def write_sessions(
     prompt: str | None = None,
 ) -> Path:
     """Write sessions, each an id and its turns, to a file as OTLP JSON lines; return the file."""
+    recorded = recorded_sessions(sessions, agent=agent, start_ns=start_ns, version=version, prompt=prompt)
+    file.write_text(json.dumps(recorded) + "\n")
+    return file
+
+
+def recorded_sessions(
+    sessions: Iterable[tuple[str, Sequence[Said]]],
+    *,
+    agent: str = "shop",
+    start_ns: int = START_NS,
+    version: str | None = None,
+    prompt: str | None = None,
+) -> dict[str, Any]:
+    """Return sessions, each an id and its turns, as OTLP JSON."""
     resource = {"attributes": [{"key": "service.version", "value": {"stringValue": version}}]}
     spans: list[dict[str, Any]] = []
     for number, (session_id, turns) in enumerate(sessions):
@@ -60,13 +74,18 @@ def write_sessions(
         span["attributes"].append({"key": "spangrade.prompt", "value": {"stringValue": prompt}})
     scope = {"scopeSpans": [{"scope": {"name": "tests"}, "spans": spans}]}
     recorded = [scope if version is None else {"resource": resource, **scope}]
-    file.write_text(json.dumps({"resourceSpans": recorded}) + "\n")
-    return file
+    return {"resourceSpans": recorded}
 
 
 def write_golden(file: Path, *questions: dict[str, Any]) -> Path:
     """Write golden questions to a file; each has its id, `user_inputs` and references."""
-    made = [
+    file.write_text(json.dumps({"golden_questions": golden_questions(*questions)}))
+    return file
+
+
+def golden_questions(*questions: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return golden questions; each is given as its id, `user_inputs` and references."""
+    return [
         {"id": one["id"], "user_inputs": one["user_inputs"], "agents_evaluated": one.get("agents", ["shop"])}
         | {
             "reference_data": {
@@ -75,8 +94,6 @@ def write_golden(file: Path, *questions: dict[str, Any]) -> Path:
         }
         for one in questions
     ]
-    file.write_text(json.dumps({"golden_questions": made}))
-    return file
 
 
 def _turn(session_id: str, index: int, turn: Said, agent: str, at: int) -> list[dict[str, Any]]:

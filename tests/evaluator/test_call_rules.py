@@ -1,32 +1,22 @@
-"""Limits on calls, graded by the command line: which may be made, how often, and after which others."""
+"""Limits on calls, by the verdict on a session: which may be made, how often, and after which others."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Spangrade
-from made_once import new_database
-from otlp_sessions import Call, Said, write_golden, write_sessions
+from grading import grade_recorded
+from otlp_sessions import Call, Said, recorded_sessions
+
+from spangrade.evaluator.grading.verdict import exit_code
 
 
-@pytest.fixture
-def verdict(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def verdict(*calls: Call, **rules: Any) -> tuple[int, str]:
     """Grade a session of some calls by rules: the exit code, and the reason of the verdict."""
-    monkeypatch.chdir(tmp_path)
-
-    def grade(*calls: Call, **rules: Any) -> tuple[int, str]:
-        new_database(Path("spangrade.duckdb"))
-        write_golden(Path("golden.json"), {"id": "q1", "user_inputs": ["Hi"], **rules})
-        write_sessions(Path("spans.jsonl"), [("s1", [Said("Hi", calls=calls)])])
-        command = ("grade", "golden.json", "--spans", "spans.jsonl", "--out", "out", "--reports", "json")
-        code = spangrade(*command).code
-        (line,) = Path("out/sessions.jsonl").read_text().splitlines()
-        return code, json.loads(line)["reason"]
-
-    return grade
+    grade = grade_recorded(
+        recorded_sessions([("s1", [Said("Hi", calls=calls)])]), {"user_inputs": ["Hi"], **rules}
+    )
+    return exit_code([grade.verdict]), grade.reason
 
 
 LOOK, REFUND = Call("look_up", {"order_id": "A1"}), Call("refund", {"order_id": "A1"})
@@ -47,8 +37,7 @@ REQUESTED = {"only_requested": True}
         ((LOOK, Call("book", **REQUESTED)), 4),
     ],
 )
-@pytest.mark.short_form("calls", 2)
-def test_no_further_calls_of_some_tools(verdict: Any, calls: tuple[Call, ...], code: int) -> None:
+def test_no_further_calls_of_some_tools(calls: tuple[Call, ...], code: int) -> None:
     expected = [{"tool_name": "look_up"}]
     rules = {"reference_tool_interactions": expected, "no_further_calls": ["book", "look_up"]}
     assert verdict(*calls, **rules)[0] == code
@@ -57,10 +46,7 @@ def test_no_further_calls_of_some_tools(verdict: Any, calls: tuple[Call, ...], c
 @pytest.mark.parametrize(
     "rule", [{"no_further_calls": True}, {"no_further_calls": ["book"]}, {"at_most": {"book": 0}}]
 )
-@pytest.mark.short_form("rule", 3)
-def test_a_call_that_failed_is_not_a_further_one_if_failed_calls_are_ignored(
-    verdict: Any, rule: dict[str, Any]
-) -> None:
+def test_a_call_that_failed_is_not_a_further_one_if_failed_calls_are_ignored(rule: dict[str, Any]) -> None:
     expected = {"reference_tool_interactions": [{"tool_name": "look_up"}], **rule}
     failed = Call("book", error="full")
     codes = [
@@ -71,7 +57,7 @@ def test_a_call_that_failed_is_not_a_further_one_if_failed_calls_are_ignored(
     assert codes == [1, 0, 1]
 
 
-def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there(verdict: Any) -> None:
+def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there() -> None:
     failed = Call("book", error="full")
     ignored = {"tools": ["book"], "failed_calls": "ignore"}
     codes = [
@@ -108,9 +94,8 @@ def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there(verdict:
         ((LOOK, OTHER._replace(**REQUESTED)), (0, "")),
     ],
 )
-@pytest.mark.short_form("calls", 2)
 def test_a_tool_is_called_at_most_so_often(
-    verdict: Any, calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]
+    calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]
 ) -> None:
     assert verdict(*calls, at_most={"look_up": 2}) == verdict_and_reason
 
@@ -140,14 +125,11 @@ EARLY = "calls_too_early: expected look_up before refund; too early: "
         ((LOOK, REFUND._replace(**REQUESTED)), (0, "")),
     ],
 )
-@pytest.mark.short_form("calls", 5)
-def test_a_call_needs_an_earlier_one(
-    verdict: Any, calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]
-) -> None:
+def test_a_call_needs_an_earlier_one(calls: tuple[Call, ...], verdict_and_reason: tuple[int, str]) -> None:
     assert verdict(*calls, before=[["look_up", "refund"]]) == verdict_and_reason
 
 
-def test_a_look_up_that_was_only_requested_may_have_come_before(verdict: Any) -> None:
+def test_a_look_up_that_was_only_requested_may_have_come_before() -> None:
     """The model's call that requests it ends after the refund here, so it cannot have; then it could."""
     look_up = LOOK._replace(**REQUESTED)
     late = REFUND._replace(at=(100, 101))
@@ -165,10 +147,7 @@ def test_a_look_up_that_was_only_requested_may_have_come_before(verdict: Any) ->
         ((Call("look_up", {"order_id": 1}), Call("refund", {"order_id": 1.0})), 0),
     ],
 )
-@pytest.mark.short_form("calls", 2)
-def test_a_call_needs_an_earlier_one_with_the_same_arguments(
-    verdict: Any, calls: tuple[Call, ...], code: int
-) -> None:
+def test_a_call_needs_an_earlier_one_with_the_same_arguments(calls: tuple[Call, ...], code: int) -> None:
     rule = {"first": "look_up", "then": "refund", "same": ["order_id"]}
     done = verdict(*calls, before=[rule])
     assert done[0] == code
@@ -176,6 +155,6 @@ def test_a_call_needs_an_earlier_one_with_the_same_arguments(
     assert done[1].startswith(words) is (code == 1)
 
 
-def test_a_refund_that_failed_is_not_too_early_if_failed_calls_are_ignored(verdict: Any) -> None:
+def test_a_refund_that_failed_is_not_too_early_if_failed_calls_are_ignored() -> None:
     failed = REFUND._replace(error="declined")
     assert verdict(failed, before=[["look_up", "refund"]], failed_calls="ignore") == (0, "")

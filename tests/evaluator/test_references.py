@@ -1,15 +1,20 @@
-"""What the references of a golden question mean, graded by the command line."""
+"""What the references of a golden question mean, by the verdict on a session and by the command line."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Done, Spangrade
+from grading import grade_recorded
 from made_once import new_database
-from otlp_sessions import Call, Said, write_golden, write_sessions
+from otlp_sessions import Call, Said, recorded_sessions, write_golden, write_sessions
+
+from spangrade import Selection
+from spangrade.evaluator.grading.verdict import exit_code
 
 
 @pytest.fixture
@@ -29,33 +34,37 @@ def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return grade
 
 
+def code(*turns: Said, gates: tuple[str, ...] = (), **references: Any) -> int:
+    """The exit code of a grade of one session, against a question of its own user inputs."""
+    question = {"user_inputs": [turn.user for turn in turns], **references}
+    return exit_code([grade_recorded(recorded_sessions([("s1", turns)]), question, gates).verdict])
+
+
 @pytest.mark.parametrize("matcher", ["exact", "subset"])
 @pytest.mark.parametrize("arguments", [{"id": 10**24 + 1}, {"ids": [{"id": -(10**24) - 1}]}])
-def test_integers_of_any_length_are_compared_exactly(
-    graded: Any, matcher: str, arguments: dict[str, Any]
-) -> None:
-    gate = (f"--metric=tool_exact_match:{matcher}>=1",)
-    call = {"tool_name": "find", "input_arguments": arguments}
-    assert (
-        graded(
-            Said("Hi", calls=[Call("find", arguments)]), options=gate, reference_tool_interactions=[call]
-        ).code
-        == 0
-    )
+def test_integers_of_any_length_are_compared_exactly(matcher: str, arguments: dict[str, Any]) -> None:
     other = {"id": 10**24 + 2} if "id" in arguments else {"ids": [{"id": -(10**24) - 2}]}
-    assert (
-        graded(Said("Hi", calls=[Call("find", other)]), options=gate, reference_tool_interactions=[call]).code
-        == 1
-    )
+    call = {"tool_name": "find", "input_arguments": arguments}
+    codes = [
+        code(
+            Said("Hi", calls=[Call("find", made)]),
+            gates=(f"tool_exact_match:{matcher}>=1",),
+            reference_tool_interactions=[call],
+        )
+        for made in (arguments, other)
+    ]
+    assert codes == [0, 1]
 
 
 FIND, SELL = {"tool_name": "find"}, {"tool_name": "sell"}
 
 
-@pytest.mark.parametrize(("calls", "code"), [(["find"], 0), (["sell", "sell"], 0), (["sell"], 1), ([], 1)])
-def test_alternatives_alone_are_a_reference(graded: Any, calls: list[str], code: int) -> None:
+@pytest.mark.parametrize(
+    ("calls", "expected"), [(["find"], 0), (["sell", "sell"], 0), (["sell"], 1), ([], 1)]
+)
+def test_alternatives_alone_are_a_reference(calls: list[str], expected: int) -> None:
     said = Said("Hi", calls=[Call(name) for name in calls])
-    assert graded(said, reference_tool_alternatives=[[FIND], [SELL, SELL]]).code == code
+    assert code(said, reference_tool_alternatives=[[FIND], [SELL, SELL]]) == expected
 
 
 @pytest.mark.parametrize("alternatives", [[[]], [[FIND], []]])
@@ -68,19 +77,18 @@ def test_an_alternative_without_calls_is_refused(graded: Any, alternatives: list
 
 
 @pytest.mark.parametrize(
-    ("calls", "code"), [((), 0), ((Call("find"),), 1), ((Call("find", error="no connection"),), 1)]
+    ("calls", "expected"), [((), 0), ((Call("find"),), 1), ((Call("find", error="no connection"),), 1)]
 )
 def test_an_empty_list_of_calls_expects_that_no_tool_is_called(
-    graded: Any, calls: tuple[Call, ...], code: int
+    calls: tuple[Call, ...], expected: int
 ) -> None:
-    done = graded(Said("Hi", calls=calls), reference_tool_interactions=[])
-    assert done.code == code
+    assert code(Said("Hi", calls=calls), reference_tool_interactions=[]) == expected
 
 
-def test_no_calls_or_those_of_an_alternative(graded: Any) -> None:
+def test_no_calls_or_those_of_an_alternative() -> None:
     references = {"reference_tool_interactions": [], "reference_tool_alternatives": [[FIND]]}
     codes = [
-        graded(Said("Hi", calls=[Call(name) for name in names]), **references).code
+        code(Said("Hi", calls=[Call(name) for name in names]), **references)
         for names in ([], ["find"], ["sell"])
     ]
     assert codes == [0, 0, 1]
@@ -119,14 +127,28 @@ def test_an_eval_set_keeps_whether_calls_are_expected(spangrade: Spangrade, tmp_
         )
 
 
-def test_lint_names_a_dataset_that_expects_no_call_at_all(graded: Any, spangrade: Spangrade) -> None:
+@pytest.fixture
+def linted(spangrade: Spangrade, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Return the findings of `lint` about a question, beside a session that calls two tools."""
+    db = new_database(tmp_path / "s.duckdb")
+    recording = write_sessions(tmp_path / "spans.jsonl", [("s1", [Said("Hi", calls=[FOUND, DELETE])])])
+    assert spangrade("import", recording, "--db", db).code == 0
+
+    def lint(**references: Any) -> list[dict[str, Any]]:
+        golden = write_golden(tmp_path / "golden.json", {"id": "q1", "user_inputs": ["Hi"], **references})
+        done = spangrade("lint", "--dataset", golden, "--db", db, "--format", "json")
+        assert done.err == []
+        found: list[dict[str, Any]] = json.loads("\n".join(done.out))
+        return found
+
+    return lint
+
+
+def test_lint_names_a_dataset_that_expects_no_call_at_all(linted: Any) -> None:
     """Older versions of the converters wrote an empty list where nothing was known."""
 
     def codes(**references: Any) -> list[str]:
-        graded(Said("Hi", calls=[Call("find")]), **references)
-        done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
-        assert done.err == []
-        return [finding["code"] for finding in json.loads("\n".join(done.out))]
+        return [finding["code"] for finding in linted(**references)]
 
     assert "no_calls_expected" in codes(reference_tool_interactions=[])
     assert "no_calls_expected" not in codes(reference_tool_interactions=[FIND])
@@ -138,20 +160,18 @@ FOUND = Call("find", {"q": "a"})
 
 
 @pytest.mark.parametrize(
-    ("calls", "code"),
+    ("calls", "expected"),
     [((FOUND,), 0), ((FOUND, DELETE), 1), ((FOUND, DELETE._replace(error="refused")), 1), ((DELETE,), 1)],
 )
-def test_a_forbidden_tool_fails_the_session_that_calls_it(
-    graded: Any, calls: tuple[Call, ...], code: int
-) -> None:
+def test_a_forbidden_tool_fails_the_session_that_calls_it(calls: tuple[Call, ...], expected: int) -> None:
     references = {"reference_tool_interactions": [FIND], "forbidden_tools": ["delete_account", "refund"]}
-    assert graded(Said("Hi", calls=calls), **references).code == code
-    alone = graded(Said("Hi", calls=calls), forbidden_tools=["delete_account"])
-    assert alone.code == int(DELETE.name in [call.name for call in calls])
+    assert code(Said("Hi", calls=calls), **references) == expected
+    alone = code(Said("Hi", calls=calls), forbidden_tools=["delete_account"])
+    assert alone == int(DELETE.name in [call.name for call in calls])
 
 
 @pytest.mark.parametrize(
-    ("calls", "code"),
+    ("calls", "expected"),
     [
         ((FOUND,), 0),
         ((FOUND._replace(error="no connection"), FOUND), 0),  # made again
@@ -161,12 +181,10 @@ def test_a_forbidden_tool_fails_the_session_that_calls_it(
         ((), 1),
     ],
 )
-def test_no_further_calls_are_allowed_beside_those_expected(
-    graded: Any, calls: tuple[Call, ...], code: int
-) -> None:
+def test_no_further_calls_are_allowed_beside_those_expected(calls: tuple[Call, ...], expected: int) -> None:
     said = Said("Hi", calls=calls)
-    assert graded(said, reference_tool_interactions=[FIND], no_further_calls=True).code == code
-    assert graded(said, reference_tool_interactions=[FIND], no_further_calls=False).code == int(not calls)
+    assert code(said, reference_tool_interactions=[FIND], no_further_calls=True) == expected
+    assert code(said, reference_tool_interactions=[FIND], no_further_calls=False) == int(not calls)
 
 
 def test_unexpected_calls_are_counted_and_can_be_a_gate(graded: Any) -> None:
@@ -207,24 +225,17 @@ BEFORE = (
     ],
 )
 def test_a_mistake_in_what_is_forbidden_is_one_line(
-    graded: Any, tmp_path: Path, spangrade: Spangrade, key: str, value: Any, expected: str
+    tmp_path: Path, spangrade: Spangrade, key: str, value: Any, expected: str
 ) -> None:
-    graded(Said("Hi"))
-    document = json.loads(Path("golden.json").read_text())
-    document["golden_questions"][0]["reference_data"] = {key: value}
-    Path("golden.json").write_text(json.dumps(document))
-    done = spangrade("grade", "golden.json")
+    golden = write_golden(tmp_path / "golden.json", {"id": "q1", "user_inputs": ["Hi"], key: value})
+    done = spangrade("grade", golden, "--db", new_database(tmp_path / "s.duckdb"))
     (line,) = done.err
     assert (done.code, line.endswith(expected)) == (2, True), line
 
 
-def test_lint_advises_where_further_calls_were_made_and_are_allowed(
-    graded: Any, spangrade: Spangrade
-) -> None:
+def test_lint_advises_where_further_calls_were_made_and_are_allowed(linted: Any) -> None:
     def findings(**references: Any) -> list[str]:
-        graded(Said("Hi", calls=[FOUND, DELETE]), reference_tool_interactions=[FIND], **references)
-        done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
-        found = json.loads("\n".join(done.out))
+        found = linted(reference_tool_interactions=[FIND], **references)
         return [one["what"] for one in found if one["code"] == "further_calls"]
 
     what = 'golden question q1 allows further calls; not expected: delete_account{"id":1}'
@@ -237,7 +248,7 @@ WAITS = Call("find", {}, result={"error": "This tool call requires confirmation,
 
 
 @pytest.mark.parametrize(
-    ("middle", "last", "code"),
+    ("middle", "last", "expected"),
     [
         (Said("And then?", "Then this."), Said("Bye", "Bye."), 0),
         (Said("And then?", ""), Said("Bye", "Bye."), 1),
@@ -248,47 +259,47 @@ WAITS = Call("find", {}, result={"error": "This tool call requires confirmation,
     ],
 )
 def test_every_turn_has_a_reply_unless_an_approval_stands_there(
-    graded: Any, middle: Said, last: Said, code: int
+    middle: Said, last: Said, expected: int
 ) -> None:
-    done = graded(Said("Hi", calls=[FOUND]), middle, last, reference_tool_interactions=[FIND])
+    turns = [Said("Hi", calls=[FOUND]), middle, last]
+    question = {"user_inputs": [turn.user for turn in turns], "reference_tool_interactions": [FIND]}
+    grade = grade_recorded(recorded_sessions([("s1", turns)]), question)
     number = 2 if last.reply else 3
-    assert (done.code, f"turn {number} has an empty reply" in "\n".join(done.out)) == (code, code == 1)
+    found = exit_code([grade.verdict]), f"turn {number} has an empty reply" in grade.reason
+    assert found == (expected, expected == 1)
 
 
-def test_a_turn_that_an_event_began_or_that_ends_with_a_handoff_needs_no_reply(
-    graded: Any, spangrade: Spangrade
-) -> None:
+def test_a_turn_that_an_event_began_or_that_ends_with_a_handoff_needs_no_reply() -> None:
     """The second of three turns has an empty reply: once without a user's message, once after a hand-off."""
-    transfer = Call("transfer_to_human", {})
-    middle = Said("And then?", "", calls=[transfer])
-    done = graded(Said("Hi", calls=[FOUND]), middle, Said("Bye"), reference_tool_interactions=[FIND])
-    assert (done.code, "turn 2 has an empty reply" in "\n".join(done.out)) == (1, True)  # the agent went on
-    recorded = json.loads(Path("spans.jsonl").read_text())
+    middle = Said("And then?", "", calls=[Call("transfer_to_human", {})])
+    turns = [Said("Hi", calls=[FOUND]), middle, Said("Bye")]
+    recorded = recorded_sessions([("s1", turns)])
+    question = {"user_inputs": [turn.user for turn in turns], "reference_tool_interactions": [FIND]}
+
+    def graded() -> tuple[int, bool]:
+        grade = grade_recorded(recorded, question, select=Selection(answers={"s1": "q1"}))
+        return exit_code([grade.verdict]), "turn 2 has an empty reply" in grade.reason
+
+    assert graded() == (1, True)  # the agent went on
     spans = recorded["resourceSpans"][0]["scopeSpans"][0]["spans"]
     chat = [span for span in spans if span["name"].startswith("chat")][1]
-
-    def graded_again() -> Done:
-        new_database(Path("spangrade.duckdb"))
-        Path("spans.jsonl").write_text(json.dumps(recorded))
-        return spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--answers", "s1=q1")
-
     (handoff,) = (span for span in spans if span["name"] == "execute_tool transfer_to_human")
     times = handoff["startTimeUnixNano"], handoff["endTimeUnixNano"]
     handoff["startTimeUnixNano"], handoff["endTimeUnixNano"] = (
         chat["startTimeUnixNano"],
         chat["endTimeUnixNano"],
     )
-    assert graded_again().code == 0
+    assert graded() == (0, False)
     handoff["startTimeUnixNano"], handoff["endTimeUnixNano"] = times
-    assert graded_again().code == 1
+    assert graded() == (1, True)
     for span in spans:
         if span["traceId"] == chat["traceId"]:
             span["attributes"] = [one for one in span["attributes"] if one["key"] != "gen_ai.input.messages"]
-    assert graded_again().code == 0
+    assert graded() == (0, False)
 
 
 @pytest.mark.parametrize(
-    ("replies", "code", "why"),
+    ("replies", "expected", "why"),
     [
         (("One.", "Two.", "Three."), 0, ""),
         (("One.", "Other.", "Three."), 0, ""),  # any is accepted
@@ -307,11 +318,13 @@ def test_a_turn_that_an_event_began_or_that_ends_with_a_handoff_needs_no_reply(
     ],
 )
 def test_the_reply_to_each_user_input_can_be_expected(
-    graded: Any, replies: tuple[str | None, ...], code: int, why: str
+    replies: tuple[str | None, ...], expected: int, why: str
 ) -> None:
     turns = [Said(f"Say {number}", reply) for number, reply in enumerate(replies, 1)]
-    done = graded(*turns, reference_responses=["One.", None, "Three."])
-    assert (done.code, why in " ".join(" ".join(done.out).split())) == (code, True), done.out
+    references = {"reference_responses": ["One.", None, "Three."]}
+    question = {"user_inputs": [turn.user for turn in turns], **references}
+    grade = grade_recorded(recorded_sessions([("s1", turns)]), question)
+    assert (exit_code([grade.verdict]), why in grade.reason) == (expected, True), grade
 
 
 def test_as_many_replies_are_expected_as_there_are_user_inputs(graded: Any) -> None:
@@ -326,13 +339,13 @@ def test_as_many_replies_are_expected_as_there_are_user_inputs(graded: Any) -> N
     assert graded(Said("Hi"), Said("Bye"), reference_responses=[None, None]).code == 4
 
 
-@pytest.mark.parametrize("options", [(), ("--metric", "tool_recall>=1"), ("--metric", "tool_exact_match>=1")])
+@pytest.mark.parametrize("gates", [(), ("tool_recall>=1",), ("tool_exact_match>=1",)])
 def test_a_call_that_only_the_longer_alternative_names_is_held_against_that_one(
-    graded: Any, options: tuple[str, ...]
+    gates: tuple[str, ...],
 ) -> None:
     sms = {"tool_name": "notify", "input_arguments": {"by": "sms"}}
     alternatives = [[{"tool_name": "find"}], [{"tool_name": "find"}, sms]]
-    for calls, code in ((["sms"], 0), ([], 0), (["fax"], 1)):
+    for calls, expected in ((["sms"], 0), ([], 0), (["fax"], 1)):
         made = [Call("find", {}), *(Call("notify", {"by": by}) for by in calls)]
-        done = graded(Said("Hi", calls=made), reference_tool_alternatives=alternatives, options=options)
-        assert (calls, done.code) == (calls, code)
+        done = code(Said("Hi", calls=made), reference_tool_alternatives=alternatives, gates=gates)
+        assert (calls, done) == (calls, expected)

@@ -1,4 +1,4 @@
-"""Which steps `reference_trajectory` is compared with, graded by the command line."""
+"""Which steps `reference_trajectory` is compared with, by the verdict on a session."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Done, Spangrade
+from command_line import Spangrade
+from grading import grade_recorded
 from made_once import new_database
 from otlp_sessions import START_NS, write_golden
+
+from spangrade.evaluator.grading.run import Grade
+from spangrade.evaluator.grading.verdict import exit_code
+from spangrade.evaluator.metrics import Score
 
 GREETING, BILLING, PAYMENT = "GreetingAgent", "BillingSupportAgent", "PaymentTool"
 CART = ("access_cart_information", {"customer_id": "123"})
@@ -62,28 +67,26 @@ def spans_of(steps: Iterable[Step]) -> list[dict[str, Any]]:
     return spans
 
 
-@pytest.fixture
-def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Grade the session of some steps against the question "Hi" with the references given."""
-    monkeypatch.chdir(tmp_path)
-
-    def grade(steps: Iterable[Step], *options: str, **references: Any) -> Done:
-        new_database(Path("spangrade.duckdb"))
-        write_golden(Path("g.json"), {"id": "q1", "user_inputs": ["Hi"], "agents": [GREETING], **references})
-        scope = {"scopeSpans": [{"scope": {"name": "tests"}, "spans": spans_of(steps)}]}
-        Path("spans.jsonl").write_text(json.dumps({"resourceSpans": [scope]}))
-        return spangrade("grade", "g.json", "--spans", "spans.jsonl", *options)
-
-    return grade
+def grade(steps: Iterable[Step], *gates: str, **references: Any) -> Grade:
+    """The grade of the session of some steps, against the question "Hi" with the references given."""
+    recorded = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "tests"}, "spans": spans_of(steps)}]}]}
+    return grade_recorded(recorded, {"user_inputs": ["Hi"], "agents": [GREETING], **references}, gates)
 
 
-def value(done: Done, name: str) -> float:
-    """The value of a metric of the one session, of a grade with `--format json`."""
-    return float(json.loads("\n".join(done.out))["metrics"][name]["mean"])
+def code(steps: Iterable[Step], *gates: str, **references: Any) -> int:
+    """The exit code of a grade of the session of some steps."""
+    return exit_code([grade(steps, *gates, **references).verdict])
+
+
+def value(graded: Grade, name: str) -> float:
+    """The value of a metric of a session."""
+    outcome = graded.outcomes[name]
+    assert isinstance(outcome, Score)
+    return outcome.value
 
 
 @pytest.mark.parametrize(
-    ("steps", "code"),
+    ("steps", "expected"),
     [
         pytest.param(GUIDE, 0, id="exactly that"),
         pytest.param((GREETING, BILLING, QR, PAY, CART), 0, id="the calls elsewhere"),
@@ -101,22 +104,15 @@ def value(done: Done, name: str) -> float:
     ],
 )
 def test_the_example_of_the_guide_passes_for_the_session_that_does_that(
-    graded: Any, steps: Sequence[Step], code: int
+    steps: Sequence[Step], expected: int
 ) -> None:
-    trajectory = [GREETING, BILLING, PAYMENT]
-    done = graded(steps, reference_tool_interactions=TOOLS, reference_trajectory=trajectory)
-    assert done.code == code
-    lowered = graded(
-        steps,
-        "--metric=trajectory_accuracy>=0.99",
-        reference_tool_interactions=TOOLS,
-        reference_trajectory=trajectory,
-    )
-    assert lowered.code == code
+    references = {"reference_tool_interactions": TOOLS, "reference_trajectory": [GREETING, BILLING, PAYMENT]}
+    assert code(steps, **references) == expected
+    assert code(steps, "trajectory_accuracy>=0.99", **references) == expected
 
 
 @pytest.mark.parametrize(
-    ("trajectory", "steps", "code"),
+    ("trajectory", "steps", "expected"),
     [
         ([GREETING], (GREETING, CART, DELETE), 0),  # only agents are compared
         ([PAYMENT], (GREETING, BILLING, PAY), 0),  # only tools are
@@ -126,16 +122,15 @@ def test_the_example_of_the_guide_passes_for_the_session_that_does_that(
     ],
 )
 def test_only_the_kinds_of_steps_are_compared_that_the_reference_names(
-    graded: Any, trajectory: list[str], steps: Sequence[Step], code: int
+    trajectory: list[str], steps: Sequence[Step], expected: int
 ) -> None:
-    assert graded(steps, reference_trajectory=trajectory).code == code
+    assert code(steps, reference_trajectory=trajectory) == expected
 
 
-def test_a_name_that_is_nobodys_agent_is_a_tool(graded: Any) -> None:
+def test_a_name_that_is_nobodys_agent_is_a_tool() -> None:
     """The reference's tool was never called, another one was."""
-    asked = ("--metric=trajectory_precision>=1", "--format=json")
-    done = graded((GREETING, DELETE), *asked, reference_trajectory=[GREETING, PAYMENT])
-    assert (done.code, value(done, "trajectory_precision")) == (1, 0.5)
+    graded = grade((GREETING, DELETE), "trajectory_precision>=1", reference_trajectory=[GREETING, PAYMENT])
+    assert (graded.verdict, value(graded, "trajectory_precision")) == ("failed", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -148,39 +143,38 @@ def test_a_name_that_is_nobodys_agent_is_a_tool(graded: Any) -> None:
         ((GREETING, CART, CART, PAY), [0, 0, 3 / 4]),
     ],
 )
-def test_steps_in_a_nested_list_may_come_in_any_order(
-    graded: Any, steps: Sequence[Step], values: list[float]
-) -> None:
+def test_steps_in_a_nested_list_may_come_in_any_order(steps: Sequence[Step], values: list[float]) -> None:
     names = ("trajectory_exact_match", "trajectory_in_order_match", "trajectory_accuracy")
-    asked = [f"--metric={name}>=1" for name in names]
     trajectory = [GREETING, [CART[0], QR[0]], PAYMENT]
-    done = graded(steps, *asked, "--format=json", reference_trajectory=trajectory)
-    assert [value(done, name) for name in names] == pytest.approx(values)
+    graded = grade(steps, *(f"{name}>=1" for name in names), reference_trajectory=trajectory)
+    assert [value(graded, name) for name in names] == pytest.approx(values)
 
 
 @pytest.mark.parametrize("step", [3, [], ["a", 3], [["a"]], None])
 def test_a_step_that_is_neither_a_name_nor_a_list_of_names_is_refused_in_one_line(
-    graded: Any, step: Any
+    spangrade: Spangrade, tmp_path: Path, step: Any
 ) -> None:
-    done = graded((GREETING,), reference_trajectory=[GREETING, step])
+    golden = write_golden(
+        tmp_path / "g.json", {"id": "q1", "user_inputs": ["Hi"], "reference_trajectory": [GREETING, step]}
+    )
+    done = spangrade("grade", golden, "--db", new_database(tmp_path / "s.duckdb"))
     assert done.code == 2
     (line,) = done.err
-    assert line.startswith(
-        'spangrade: g.json: golden_questions[0] (id "q1").reference_data.reference_trajectory[1]: expected'
-    )
+    where = 'golden_questions[0] (id "q1").reference_data.reference_trajectory[1]: expected'
+    assert line.startswith(f"spangrade: {golden}: {where}")
 
 
-def test_a_call_whose_arguments_are_not_recorded_may_be_one_that_is_expected(graded: Any) -> None:
+def test_a_call_whose_arguments_are_not_recorded_may_be_one_that_is_expected() -> None:
     """Whether the step is one too many is unknown; without a call of that tool in the reference it is."""
     unknown = ("access_cart_information", None)
     references = {"reference_tool_interactions": TOOLS[:1], "reference_trajectory": [GREETING, PAYMENT]}
-    assert graded((GREETING, unknown, PAY), **references).code == 4
-    assert graded((GREETING, unknown, PAY, DELETE), **references).code == 1
+    assert code((GREETING, unknown, PAY), **references) == 4
+    assert code((GREETING, unknown, PAY, DELETE), **references) == 1
 
 
-def test_an_agent_that_is_used_as_a_tool_is_one_step(graded: Any) -> None:
+def test_an_agent_that_is_used_as_a_tool_is_one_step() -> None:
     """Its call and its own span stand beside each other, and a reference may name it once or twice."""
     steps = (GREETING, ("Intake", {}), "Intake", PAY)
     for named in (["Intake"], ["Intake", "Intake"]):
-        assert graded(steps, reference_trajectory=[GREETING, *named, PAYMENT]).code == 0
-    assert graded(steps, reference_trajectory=[GREETING, PAYMENT]).code == 1
+        assert code(steps, reference_trajectory=[GREETING, *named, PAYMENT]) == 0
+    assert code(steps, reference_trajectory=[GREETING, PAYMENT]) == 1
