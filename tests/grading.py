@@ -18,6 +18,8 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.otlp.json import decode
 from spangrade.tracer.span import Span
 
+NO_GATES, ALL = Gates(), Selection()
+
 
 def grade(
     sessions: Iterable[Session],
@@ -37,8 +39,8 @@ def grade(
 def grade_recorded(
     recorded: Mapping[str, Any],
     references: Mapping[str, Any],
-    gates: Iterable[str] = (),
-    select: Selection = Selection(),
+    gates: Gates = NO_GATES,
+    select: Selection = ALL,
 ) -> Grade:
     """Return the grade of the one session `s1` in OTLP JSON, against a golden question of these references.
 
@@ -46,6 +48,6 @@ def grade_recorded(
     """
     spans = [record for record in decode(recorded) if isinstance(record, Span)]
     session = built_session("s1", "conversation", observed_fields(spans))
-    spec = GradeSpec(golden_questions({"id": "q1", **references}), Gates(tuple(gates)), select)
+    spec = GradeSpec(golden_questions({"id": "q1", **references}), gates, select)
     (only,) = grading.grade(prepare(spec, None), [session])
     return only

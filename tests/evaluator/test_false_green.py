@@ -1,4 +1,4 @@
-"""What was green and must not be: each row of the table in docs/verdicts.md, graded by the command line."""
+"""What was green and must not be: each row of the table in docs/verdicts.md, as a verdict or a command."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 from command_line import Done, Spangrade
+from grading import NO_GATES, grade_recorded
 from made_once import new_database
-from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
+from otlp_sessions import START_NS, Call, Said, recorded_sessions, write_golden, write_sessions
+
+from spangrade import Gates
+from spangrade.evaluator.grading.run import Grade
 
 FIND = {"tool_name": "find", "input_arguments": {"q": "shears"}}
 TRAJECTORY = {"reference_trajectory": ["shop"]}
@@ -44,6 +48,15 @@ def graded(spangrade: Spangrade) -> Any:
     return grade
 
 
+def grade_of(turn: Said, gates: Gates = NO_GATES, **references: Any) -> Grade:
+    """The grade of one session, the turn given, against the question "Hi", without a database."""
+    return grade_recorded(recorded_sessions([("s1", [turn])]), {"user_inputs": ["Hi"], **references}, gates)
+
+
+def verdict(turn: Said, gates: Gates = NO_GATES, **references: Any) -> str:
+    return grade_of(turn, gates, **references).verdict.value
+
+
 def reason(done: Done) -> str:
     """The one session's reason, of a grade with `--format json`."""
     (grade,) = json.loads("\n".join(done.out))["grades"]
@@ -63,43 +76,41 @@ def test_a_gate_that_measured_no_session_is_inconclusive_and_named(graded: Any) 
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
+    ("gates", "expected"),
     [
-        (["--metric", "latency_metrics<=100"], 1),
-        (["--metric", "tool_recall>=0"], 0),  # it reads the same reference, and takes the place of its gate
-        (["--metric", "latency_metrics<=100", "--no-reference", "reference_tool_interactions"], 0),
-        (["--metric", "latency_metrics<=100", "--no-references"], 0),
+        (Gates(["latency_metrics<=100"]), "failed"),
+        (Gates(["tool_recall>=0"]), "passed"),  # it reads the same reference, and takes its gate's place
+        (Gates(["latency_metrics<=100"], no_reference=["reference_tool_interactions"]), "passed"),
+        (Gates(["latency_metrics<=100"], no_references=True), "passed"),
     ],
 )
-def test_a_requested_gate_does_not_drop_those_of_the_references(
-    graded: Any, options: list[str], code: int
-) -> None:
-    assert graded(Said("Hi"), *options, reference_tool_interactions=[FIND]).code == code
+def test_a_requested_gate_does_not_drop_those_of_the_references(gates: Gates, expected: str) -> None:
+    assert verdict(Said("Hi"), gates, reference_tool_interactions=[FIND]) == expected
 
 
-def test_a_requested_gate_takes_the_place_of_the_gate_of_its_reference(graded: Any) -> None:
-    options = ("--metric", "response_match>=0.7")
+def test_a_requested_gate_takes_the_place_of_the_gate_of_its_reference() -> None:
+    gates = Gates(["response_match>=0.7"])
     reference = {"reference_response": "Your order is on its way."}
-    assert graded(Said("Hi", "Your order is on its way!"), *options, **reference).code == 0
-    assert graded(Said("Hi", "No."), *options, **reference).code == 1
+    assert verdict(Said("Hi", "Your order is on its way!"), gates, **reference) == "passed"
+    assert verdict(Said("Hi", "No."), gates, **reference) == "failed"
 
 
-def test_a_reply_is_compared_or_the_reason_names_what_could_not_be(graded: Any) -> None:
+def test_a_reply_is_compared_or_the_reason_names_what_could_not_be() -> None:
     reference = {"reference_response": "We are open."}
-    assert graded(Said("Hi", "We  are open."), **reference).code == 0
-    done = graded(Said("Hi", "We are closed."), "--format", "json", **reference)
-    assert done.code == 4
-    assert "reference_response cannot be compared: the last reply differs, and judge" in reason(done)
-    assert "set GEMINI_API_KEY" in reason(done)
+    assert verdict(Said("Hi", "We  are open."), **reference) == "passed"
+    grade = grade_of(Said("Hi", "We are closed."), **reference)
+    assert grade.verdict == "inconclusive"
+    assert "reference_response cannot be compared: the last reply differs, and judge" in grade.reason
+    assert "set GEMINI_API_KEY" in grade.reason
 
 
 @pytest.mark.parametrize("references", [{}, {"reference_policy": "be kind"}])
 def test_nothing_to_compare_with_is_inconclusive_unless_a_gate_is_requested(
-    graded: Any, references: dict[str, Any]
+    references: dict[str, Any],
 ) -> None:
-    done = graded(Said("Hi"), "--format", "json", **references)
-    assert (done.code, reason(done).partition(":")[0]) == (4, "nothing to compare with")
-    assert graded(Said("Hi"), "--metric", "latency_metrics<=100", **references).code == 0
+    grade = grade_of(Said("Hi"), **references)
+    assert (grade.verdict, grade.reason.partition(":")[0]) == ("inconclusive", "nothing to compare with")
+    assert verdict(Said("Hi"), Gates(["latency_metrics<=100"]), **references) == "passed"
 
 
 @pytest.mark.parametrize("form", ["rows.csv", "rows.jsonl"])
@@ -124,26 +135,26 @@ def test_a_simulation_without_references_is_inconclusive(spangrade: Spangrade, f
     assert "nothing to compare with" in reason(done)
 
 
-def test_a_session_of_errors_without_a_reply_failed(graded: Any) -> None:
-    done = graded(Said("Hi", None, error="503 overloaded"), "--format", "json", **TRAJECTORY)
-    assert done.code == 1
-    assert "ended in an error" in reason(done)
+def test_a_session_of_errors_without_a_reply_failed() -> None:
+    grade = grade_of(Said("Hi", None, error="503 overloaded"), **TRAJECTORY)
+    assert grade.verdict == "failed"
+    assert "ended in an error" in grade.reason
 
 
 @pytest.mark.parametrize(
-    ("calls", "reference", "code"),
+    ("calls", "reference", "expected"),
     [
-        ([Call("find", {"q": "shears"}, error="timeout")], FIND, 1),
-        ([Call("find", {"q": "shears"}, error="timeout"), Call("find", {"q": "shears"})], FIND, 0),
-        ([Call("find", {"q": "shears"}, error="timeout")], {**FIND, "status": "error"}, 0),
-        ([Call("find", {"q": "shears"})], {**FIND, "status": "error"}, 1),
-        ([Call("find", {"q": "shears"}, {"error": "none"})], {**FIND, "output": {"error": "none"}}, 0),
+        ([Call("find", {"q": "shears"}, error="timeout")], FIND, "failed"),
+        ([Call("find", {"q": "shears"}, error="timeout"), Call("find", {"q": "shears"})], FIND, "passed"),
+        ([Call("find", {"q": "shears"}, error="timeout")], {**FIND, "status": "error"}, "passed"),
+        ([Call("find", {"q": "shears"})], {**FIND, "status": "error"}, "failed"),
+        ([Call("find", {"q": "shears"}, {"error": "none"})], {**FIND, "output": {"error": "none"}}, "passed"),
     ],
 )
 def test_a_failed_call_does_not_meet_a_reference_call(
-    graded: Any, calls: list[Call], reference: dict[str, Any], code: int
+    calls: list[Call], reference: dict[str, Any], expected: str
 ) -> None:
-    assert graded(Said("Hi", "Done.", calls), reference_tool_interactions=[reference]).code == code
+    assert verdict(Said("Hi", "Done.", calls), reference_tool_interactions=[reference]) == expected
 
 
 def test_sessions_without_a_question_are_judged_by_the_gates_that_need_none(
@@ -226,12 +237,12 @@ def test_a_plugin_that_exits_is_bad_input(graded: Any, folder: Path, group: str)
     assert "Traceback" not in done.stderr
 
 
-def test_no_tokens_for_an_answer_are_unknown(graded: Any) -> None:
-    gate = ("--metric", "cost<=0.01", "--format", "json")
-    assert graded(Said("Hi"), *gate, **TRAJECTORY).code == 0
-    done = graded(Said("Hi", tokens=(0, 0)), *gate, **TRAJECTORY)
-    assert done.code == 4
-    assert "cost" in reason(done)
+def test_no_tokens_for_an_answer_are_unknown() -> None:
+    gates = Gates(["cost<=0.01"])
+    assert verdict(Said("Hi"), gates, **TRAJECTORY) == "passed"
+    grade = grade_of(Said("Hi", tokens=(0, 0)), gates, **TRAJECTORY)
+    assert grade.verdict == "inconclusive"
+    assert "cost" in grade.reason
 
 
 def test_broken_comes_before_failed_failed_before_inconclusive_inconclusive_before_passed(
@@ -267,6 +278,7 @@ def test_a_session_that_may_still_run_has_not_passed(
     references = {"reference_tool_interactions": [FIND], "forbidden_tools": [forbidden]}
     write_golden(Path("golden.json"), {"id": "q1", "user_inputs": ["Hi"], **references})
     write_sessions(Path("spans.jsonl"), [("s1", [FOUND])], start_ns=time.time_ns() - 60 * 10**9)
+    new_database(Path("spangrade.duckdb"))
     options = () if idle is None else ("--idle", idle)
     done = spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--format", "json", *options)
     assert (done.code, "it may still run: its last span ended at" in reason(done)) == (code, code != 0)

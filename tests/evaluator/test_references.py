@@ -13,7 +13,7 @@ from grading import grade_recorded
 from made_once import new_database
 from otlp_sessions import Call, Said, recorded_sessions, write_golden, write_sessions
 
-from spangrade import Selection
+from spangrade import Gates, Selection
 from spangrade.evaluator.grading.verdict import exit_code
 
 
@@ -37,7 +37,7 @@ def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def code(*turns: Said, gates: tuple[str, ...] = (), **references: Any) -> int:
     """The exit code of a grade of one session, against a question of its own user inputs."""
     question = {"user_inputs": [turn.user for turn in turns], **references}
-    return exit_code([grade_recorded(recorded_sessions([("s1", turns)]), question, gates).verdict])
+    return exit_code([grade_recorded(recorded_sessions([("s1", turns)]), question, Gates(gates)).verdict])
 
 
 @pytest.mark.parametrize("matcher", ["exact", "subset"])

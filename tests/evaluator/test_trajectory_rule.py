@@ -13,6 +13,7 @@ from grading import grade_recorded
 from made_once import new_database
 from otlp_sessions import START_NS, write_golden
 
+from spangrade import Gates
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.verdict import exit_code
 from spangrade.evaluator.metrics import Score
@@ -70,7 +71,7 @@ def spans_of(steps: Iterable[Step]) -> list[dict[str, Any]]:
 def grade(steps: Iterable[Step], *gates: str, **references: Any) -> Grade:
     """The grade of the session of some steps, against the question "Hi" with the references given."""
     recorded = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "tests"}, "spans": spans_of(steps)}]}]}
-    return grade_recorded(recorded, {"user_inputs": ["Hi"], "agents": [GREETING], **references}, gates)
+    return grade_recorded(recorded, {"user_inputs": ["Hi"], "agents": [GREETING], **references}, Gates(gates))
 
 
 def code(steps: Iterable[Step], *gates: str, **references: Any) -> int:
