@@ -497,7 +497,7 @@ class Database:
         none. Raises InputError for what cannot be used.
         """
         from spangrade.evaluator.grading.grade_stored import grade_stored
-        from spangrade.evaluator.statistics.repeats.repeats import note_repeats
+        from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 
         spec = GradeSpec.of(dataset, gates, select, judge, name)
         recordings = [Path(path) for path in several(spans)]
@@ -515,7 +515,7 @@ class Database:
                 graded,
                 db=self.stored,
                 callbacks=self._callbacks,
-                after_save=note_repeats,
+                repeats_of=repeats_of_run,
                 workers=self._workers,
             ),
             out,
@@ -552,7 +552,7 @@ class Database:
         """
         from spangrade.evaluator.running.find_agent import agent_of
         from spangrade.evaluator.running.run import run_agent
-        from spangrade.evaluator.statistics.repeats.repeats import note_repeats
+        from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 
         asked = self._settings.run
         agent = agent_of(asked) if agent is None else agent
@@ -571,7 +571,7 @@ class Database:
                 options,
                 self._file,
                 self._callbacks,
-                after_save=note_repeats,
+                repeats_of=repeats_of_run,
                 workers=self._workers,
             ),
             out,

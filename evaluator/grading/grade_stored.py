@@ -16,7 +16,7 @@ from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, wo
 from spangrade.evaluator.grading.prepare import Prepared, custom_keys, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
-from spangrade.evaluator.grading.save import AfterSave, save
+from spangrade.evaluator.grading.save import RepeatsOf, save
 from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import JudgeRun, Spent, spent_since
@@ -39,7 +39,7 @@ def grade_stored(
     *,
     recordings: Sequence[Path] = (),
     output: RunOutput | None = None,
-    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    repeats_of: RepeatsOf = lambda store, run_id: None,  # noqa: ARG005
     workers: int | None = 1,
 ) -> Run:
     """Grade by a specification; save the scores, and return the run.
@@ -49,7 +49,7 @@ def grade_stored(
     created only if the dataset brings its sessions, or spans are imported. For `workers` see `workers_for`.
     """
     prepared = prepare(spec, db, callbacks, recordings)
-    return grade_prepared(prepared, db, callbacks, output, after_save, workers)
+    return grade_prepared(prepared, db, callbacks, output, repeats_of, workers)
 
 
 @few_collections()
@@ -58,7 +58,7 @@ def grade_prepared(
     db: Stored,
     callbacks: Callbacks = DEFAULT,
     output: RunOutput | None = None,
-    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    repeats_of: RepeatsOf = lambda store, run_id: None,  # noqa: ARG005
     workers: int | None = 1,
     *,
     asked: tuple[JudgeRun, Spent] | None = None,
@@ -82,7 +82,7 @@ def grade_prepared(
         add_grades(run, prepared, judge, sessions, callbacks, output, in_order)
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         details, questions = prepared.details, prepared.questions.golden_questions
-        save(db, run, prepared.texts, questions, details, wait_s=RUN_WAIT_S, after_save=after_save)
+        save(db, run, prepared.texts, questions, details, wait_s=RUN_WAIT_S, repeats_of=repeats_of)
         if output is not None:
             output.finish(run, prepared, details, in_order)
     return run

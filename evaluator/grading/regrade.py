@@ -19,7 +19,7 @@ from spangrade.evaluator.grading.prepare import Prepared, try_queries, with_ques
 from spangrade.evaluator.grading.regraded import Changed, Regraded
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import GradedBy
-from spangrade.evaluator.grading.save import AfterSave
+from spangrade.evaluator.grading.save import RepeatsOf
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.slices import add_grades, workers_for
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
@@ -84,7 +84,7 @@ def grade_again(
     callbacks: Callbacks = DEFAULT,
     *,
     output: RunOutput | None = None,
-    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    repeats_of: RepeatsOf = lambda store, run_id: None,  # noqa: ARG005
     workers: int | None = 1,
 ) -> Run:
     """Grade the sessions of the run `spec.select.of_run` as it was graded, and save a new run.
@@ -100,7 +100,7 @@ def grade_again(
     then = prepared.spec
     select = replace(spec.select, answers=then.select.answers)
     spec = replace(spec, dataset=then.dataset, gates=then.gates, judge=then.judge, select=select)
-    return grade_prepared(replace(prepared, spec=spec), db, callbacks, output, after_save, workers)
+    return grade_prepared(replace(prepared, spec=spec), db, callbacks, output, repeats_of, workers)
 
 
 def _read(db: Stored, text: str) -> tuple[StoredRun, tuple[GoldenQuestion, ...], SessionReader]:

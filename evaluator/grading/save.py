@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import duckdb
 
@@ -19,7 +20,7 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import error_line, statement
 from spangrade.tracer.store.stored import Stored
 
-AfterSave = Callable[[Store, Run], None]
+RepeatsOf = Callable[[Store, str], Any]  # the repeats of a run that is saved, by its id
 
 
 def save(
@@ -30,18 +31,18 @@ def save(
     details: RunDetails = RunDetails(),  # noqa: B008 (a frozen value)
     *,
     wait_s: float = 0,
-    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    repeats_of: RepeatsOf = lambda store, run_id: None,  # noqa: ARG005
 ) -> None:
     """Write the scores, verdicts and questions of a run to a database: all of them or, if that fails, none.
 
-    It waits up to `wait_s` seconds for the database, and calls `after_save` before it closes it. Raises
+    It waits up to `wait_s` seconds for the database; the run gets its repeats before it is closed. Raises
     StoreError if they cannot be written.
     """
     with db.writing(wait_s=wait_s) as store:
         try:
             with store.transaction():
                 insert_run(store, run, metrics, questions, details)
-            after_save(store, run)
+            run.repeats = repeats_of(store, run.run_id)
         except duckdb.Error as error:
             raise StoreError(f"{db.path}: cannot save the scores: {error_line(error)}") from error
 

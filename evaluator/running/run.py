@@ -23,7 +23,7 @@ from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import revision, run_name
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_options import RunOptions
-from spangrade.evaluator.grading.save import AfterSave
+from spangrade.evaluator.grading.save import RepeatsOf
 from spangrade.evaluator.grading.seen import seen_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.grading.verdict import Verdict
@@ -68,7 +68,7 @@ def run_agent(
     callbacks: Callbacks = DEFAULT,
     *,
     output: RunOutput | None = None,
-    after_save: AfterSave = lambda store, run: None,  # noqa: ARG005
+    repeats_of: RepeatsOf = lambda store, run_id: None,  # noqa: ARG005
     workers: int | None = 1,
 ) -> Run:
     """Ask an agent the questions of a specification, store its sessions, grade them, and return the run.
@@ -128,9 +128,9 @@ def run_agent(
         prepared = replace(prepared, spec=replace(prepared.spec, tags=tags))
     prepared = replace(prepared, only=complete, not_run=len(not_run), seen=seen, redact=redact)
     if settling is None:
-        return grade_prepared(prepared, stored, callbacks, output, after_save, workers)
+        return grade_prepared(prepared, stored, callbacks, output, repeats_of, workers)
     prepared = replace(prepared, settled=settling.settled())
-    return grade_prepared(prepared, stored, callbacks, output, after_save, workers, asked=(judge, unspent))
+    return grade_prepared(prepared, stored, callbacks, output, repeats_of, workers, asked=(judge, unspent))
 
 
 def _settling(

@@ -16,7 +16,7 @@ from spangrade.evaluator.grading.save import save
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.similarity_utils import is_pattern
-from spangrade.evaluator.statistics.repeats.repeats import note_repeats
+from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 from spangrade.evaluator.testing.pass_rate import FAILED, PASSED
 from spangrade.evaluator.turn import AgentTurn, Turn, UserTurn
 from spangrade.tracer.redaction import redaction
@@ -100,7 +100,7 @@ def save_tests(db: Path, sessions: Sequence[TestedSession], name: str | None, fo
         list(questions.values()),
         details,
         wait_s=_WAIT_S,
-        after_save=note_repeats,
+        repeats_of=repeats_of_run,
     )
     return run
 

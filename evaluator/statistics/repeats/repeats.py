@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
@@ -77,11 +76,6 @@ def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
 
 def _statement(name: str) -> str:
     return statement(name, _PACKAGE).format(sessions=with_views(statement("sessions_by_variant", _PACKAGE)))
-
-
-def note_repeats(store: Store, run: Run) -> None:
-    """Give a run that is saved its repeated questions."""
-    run.repeats = repeats_of_run(store, run.run_id)
 
 
 def _flaky(store: Store, run_id: str, counts: Mapping[str, Tries]) -> tuple[Flaky, ...]:
