@@ -1,6 +1,6 @@
 """Derivation: from stored spans to sessions, kept in the database and derivable again."""
 
 from spangrade.evaluator.derive.session_rows import load, load_batches, load_sessions
-from spangrade.evaluator.derive.sync.update import rebuild, stale, update
+from spangrade.evaluator.derive.sync.update import stale, update
 
-__all__ = ["load", "load_batches", "load_sessions", "rebuild", "stale", "update"]
+__all__ = ["load", "load_batches", "load_sessions", "stale", "update"]

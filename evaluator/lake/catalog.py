@@ -63,15 +63,13 @@ def lake_at(catalog: str, data: str | None = None) -> Lake:
 
 
 @contextmanager
-def attached(
-    lake: Lake, *, read_only: bool = True, snapshot: int | None = None, threads: int | None = None
-) -> Iterator[Store]:
-    """Give a store whose default database is a lake, as it is now or was at a snapshot.
+def attached(lake: Lake, *, read_only: bool = True) -> Iterator[Store]:
+    """Give a store whose default database is a lake, as it is now.
 
     Raises StoreError if the catalog cannot be reached or is not a lake's.
     """
-    with storage_connection(threads) as connection:
-        attach(connection, lake, NAME, read_only=read_only, snapshot=snapshot)
+    with storage_connection() as connection:
+        attach(connection, lake, NAME, read_only=read_only)
         try:
             connection.execute(f"USE {NAME}")
             yield Store(connection, Path(str(lake)))

@@ -10,6 +10,7 @@ import duckdb
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.lake.catalog import NAME, Lake, State, state_of
 from spangrade.evaluator.lake.tasks import Update, lake_sql, plan_file, sessions_file
+from spangrade.evaluator.maintenance.delete import RUN_TABLES
 from spangrade.evaluator.results.views import place_verdicts
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
@@ -17,7 +18,6 @@ from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.sql import text_literal
 
 OF_TRACES = ("traces", "digests", "keyed_calls", "not_understood")
-RUN_TABLES = ("runs", "run_metrics", "run_questions", "verdicts", "scores")
 _CHANGED = "the lake was changed while this update worked: nothing of it is kept; run it again"
 _ATTEMPTS = 3
 

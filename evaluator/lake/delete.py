@@ -1,7 +1,7 @@
 """Deleting sessions from a lake for good: the rows, the files that held them, and landing files.
 
 The commit that deletes the rows names the sessions in `unfinished_deletion`, which is empty again when no
-file has them any more. Who repeats a deletion that was interrupted finishes it.
+file has them any more. To repeat an interrupted deletion finishes it.
 """
 
 from __future__ import annotations

@@ -23,13 +23,14 @@ from spangrade.evaluator.derive.sync.recorded import (
 from spangrade.evaluator.derive.sync.sessions import Recorded, build_sessions, insert_sessions
 from spangrade.evaluator.derive.sync.update import LinkedTraces, StoredTrace, write_traces
 from spangrade.evaluator.derive.sync.workers import few_collections
+from spangrade.evaluator.lake.catalog import new_scratch
+from spangrade.evaluator.lake.commit import OF_TRACES
 from spangrade.evaluator.lake.grading import NOT_GRADED, Grading, SliceGrade, grade_slice
 from spangrade.evaluator.lake.tasks import (
     Update,
     attempt_name,
     lake_sql,
     plan_file,
-    scratch_of_task,
     sessions_file,
     task_connection,
 )
@@ -38,9 +39,8 @@ from spangrade.tracer.store.object_storage import copy_to, list_literal
 from spangrade.tracer.store.rank import sql_rank
 from spangrade.tracer.store.sql import text_literal
 
-_OF_TRACES = ("traces", "digests", "keyed_calls", "not_understood")
 # The folders of a lake's files, one per table that tasks write.
-LAKE_FOLDERS = ("spans", "logs", *TABLES, *_OF_TRACES, "scores", "verdicts")
+LAKE_FOLDERS = ("spans", "logs", *TABLES, *OF_TRACES, "scores", "verdicts")
 
 
 class DeriveJob(NamedTuple):
@@ -72,7 +72,7 @@ class Derived(NamedTuple):
 def derive(job: DeriveJob) -> Derived:
     """Derive the sessions of a slice from all their spans, grade them, and write the lake's new files."""
     with task_connection(job.update) as connection, few_collections():
-        store = scratch_of_task(connection)
+        store = new_scratch(connection, "task")
         traces = _load(store, job)
         graded = NOT_GRADED
         if traces:
@@ -172,7 +172,7 @@ def _write(store: Store, job: DeriveJob) -> dict[str, str]:
             f"derived.{name}": f"SELECT * REPLACE ({job.batch}::BIGINT AS batch) FROM derived.{name}"  # noqa: S608 (our own names)
             for name in TABLES
         },
-        **{f"derived.{name}": f"FROM derived.{name}" for name in _OF_TRACES},
+        **{f"derived.{name}": f"FROM derived.{name}" for name in OF_TRACES},
         "scores": "FROM scores",
         "verdicts": "FROM verdicts",
     }

@@ -19,8 +19,8 @@ from spangrade.tracer.store.object_storage import copy_to, list_literal, make_fo
 class RewriteJob(NamedTuple):
     """Files of a table, and which of their rows become a new file in a folder.
 
-    These are the rows of the sessions from `first` on up to, without it, `end`; None is no limit, and rows
-    without a session come first.
+    These are the rows of the sessions from `first` on and before `end`; None is no limit, and rows without a
+    session come before all others.
     """
 
     update: Update

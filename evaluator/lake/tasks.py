@@ -20,10 +20,9 @@ from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.derive.sync.observed import observations_of, traces_of
 from spangrade.evaluator.derive.sync.recorded import Row, logs_of, spans_of
 from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.lake.catalog import Lake, attach, new_scratch
+from spangrade.evaluator.lake.catalog import Lake, attach
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 from spangrade.tracer.store.object_storage import copy_to, list_literal, storage_connection
 from spangrade.tracer.store.rank import sql_rank
@@ -68,8 +67,7 @@ class Update(NamedTuple):
 class ScanJob(NamedTuple):
     """Landing files to read. With `traces`, only these, and with the lake's rows of them.
 
-    With `sessions`, what the lake has of those from the first on up to, without it, the second; None is no
-    limit.
+    With `sessions`, the lake's rows of the sessions from the first on and before the second; None: no limit.
     """
 
     update: Update
@@ -89,7 +87,7 @@ class ScanJob(NamedTuple):
 
 
 def between(first: str | None, end: str | None) -> str:
-    """Return the condition of rows of sessions from one on up to another; those without one come first."""
+    """Return the condition of rows of sessions from `first` on, before `end`; rows without one come first."""
     conditions = []
     if first is not None:
         conditions.append(f"session_id >= {text_literal(first)}")
@@ -287,8 +285,3 @@ def split(job: SplitJob) -> Split:
 def lake_sql(name: str) -> str:
     """Return a statement of the lake."""
     return statement(name, "spangrade.evaluator.lake.sql")
-
-
-def scratch_of_task(connection: duckdb.DuckDBPyConnection) -> Store:
-    """Return an empty database of a task's own, in memory as far as it fits."""
-    return new_scratch(connection, "task")

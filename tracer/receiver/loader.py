@@ -19,18 +19,20 @@ from spangrade.tracer.store.spool import DamagedSegment, drain, waiting
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
 _LOCKED_FOR_S = 60.0
+_EVERY_S = 1.0
+_WINDOW_S = 0.5  # that the database is open at a time
 _PAUSE_S = 0.25  # while the spool is not empty; a process that waits for the file tries every 0.05 s
 _MAINTENANCE_EVERY_S = 86_400.0
 _RETRIED = (SpangradeError, duckdb.Error, OSError)  # the records stay in the spool for the next attempt
 
 
 class Loader(threading.Thread):
-    """Writes the spool to the database every `every_s` seconds, for `window_s` and one segment at most.
+    """Writes the spool to the database every second, for half a second and one segment at most.
 
     The spool grows while another process has the database open. `maintenance_task`, if given, is called with
     the database's path between two windows, at the start and once a day. `last_error` is the message of the
-    last attempt if it failed, else None; `last_load_ns` is the time of
-    the last one that did not. `last_damage` describes the last damaged segment.
+    last attempt if it failed, else None; `last_load_ns` is the time of the last attempt that did not fail.
+    `last_damage` describes the last damaged segment.
     """
 
     def __init__(
@@ -39,16 +41,12 @@ class Loader(threading.Thread):
         queue: SpoolQueue,
         counters: Counters,
         *,
-        every_s: float = 1.0,
-        window_s: float = 0.5,
         maintenance_task: Callable[[Path], None] | None = None,
     ) -> None:
         super().__init__(name="loader", daemon=True)
         self._db = db
         self._queue = queue
         self._counters = counters
-        self._every_s = every_s
-        self._window_s = window_s
         self._maintenance_task = maintenance_task
         self._next_maintenance_s = 0.0
         self._stopping = threading.Event()
@@ -60,11 +58,11 @@ class Loader(threading.Thread):
 
     def run(self) -> None:
         """Load until `stop`."""
-        pause_s = self._every_s
+        pause_s = _EVERY_S
         while not self._stopping.wait(pause_s):
             self._attempt(self._load)
             self._maintain()
-            pause_s = _PAUSE_S if self._queue.has_sealed() else self._every_s
+            pause_s = _PAUSE_S if self._queue.has_sealed() else _EVERY_S
 
     def _load(self) -> None:
         self._queue.renew()
@@ -102,7 +100,7 @@ class Loader(threading.Thread):
     def problem(self) -> str | None:
         """Return why records do not reach the database, None if they do.
 
-        That another process has it open is none for a minute: others read it between two windows.
+        Another process may have it open for a minute: others read it between two windows.
         """
         if not self.is_alive():
             return "the loader has stopped"
@@ -110,8 +108,8 @@ class Loader(threading.Thread):
         return None if since_s is None or time.monotonic() - since_s < _LOCKED_FOR_S else self.last_error
 
     def _write_window(self) -> None:
-        with Store.open(self._db, wait_s=self._window_s, stop=self._stopping) as store:
-            added = drain(store, until_s=time.monotonic() + self._window_s, on_damage=self._report_damage)
+        with Store.open(self._db, wait_s=_WINDOW_S, stop=self._stopping) as store:
+            added = drain(store, until_s=time.monotonic() + _WINDOW_S, on_damage=self._report_damage)
         self._counters.stored.labels("spans").inc(added.spans)
         self._counters.stored.labels("logs").inc(added.logs)
         self._counters.duplicates.inc(added.duplicates)

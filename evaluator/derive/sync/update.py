@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -58,6 +58,7 @@ from spangrade.evaluator.derive.sync.sessions import (
     build_sessions,
     replace_sessions,
 )
+from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_types
 from spangrade.tracer.store.sql import statement
@@ -70,8 +71,6 @@ _BUILT_AT_ONCE_BYTES = 48_000_000  # of observations in memory
 
 # Rows, the settings of the database, and whether sessions follow one another (`observe_records`).
 RowsJob = tuple[StoredRows, Settings, bool]
-# As the built-in `map`.
-InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 _TEXT, _INTEGER = na.string(), na.int64()
 # The tables with rows of traces.
@@ -138,12 +137,6 @@ def update(store: Store) -> int:
     stopped.
     """
     return len(set().union(*steps(store, Observations())))
-
-
-def rebuild(store: Store) -> int:
-    """Derive every session again from the spans; return how many there are."""
-    forget(store)
-    return update(store)
 
 
 def stale(store: Store) -> bool:

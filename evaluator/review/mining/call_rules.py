@@ -23,7 +23,7 @@ from spangrade.tracer.canonical_json import canonical
 # The sessions to learn from: they passed, or are of production and did not fail.
 GOOD = "verdict = 'passed' OR (origin = 'production' AND coalesce(verdict, '') NOT IN ('failed', 'broken'))"
 LEAST = 20  # sessions that a rule must concern, half of them in each half
-MOST_BROKEN = 0.05  # the estimated share of good sessions that a proposed rule fails, at most
+_MOST_BROKEN = 0.05  # the estimated share of good sessions that a proposed rule fails, at most
 _HOLDS = 0.97  # of the sessions of the first half
 _MOST_CALLS = 200  # of a session that is learned from: pairs of calls are compared
 _HIGHEST_LIMIT = 3  # of `at_most`: what is called more often is not limited
@@ -50,16 +50,14 @@ class OnSessions(NamedTuple):
     broken_by: tuple[str, ...]
 
 
-def mine_rules(
-    sessions: Iterable[Session], *, least: int = LEAST, most_broken: float = MOST_BROKEN
-) -> list[MinedRule]:
+def mine_rules(sessions: Iterable[Session], *, least: int = LEAST) -> list[MinedRule]:
     """Return the rules that good sessions keep to, as drafts, those first that the most sessions support.
 
     A rule is proposed if each half of the sessions shows it by itself: it holds in 97% of those that it
     concerns, half of `least` or more. Each half is then held against the rule that the other half showed: of
     the n sessions that it concerns, b break it, and (b + 1) / (n + 2) is the estimated share of good sessions
-    that it fails (Laplace's rule of succession). Rules with a share above `most_broken` are left out, and so
-    is an order of calls that follows from two others.
+    that it fails (Laplace's rule of succession). Rules with a share above 5% are left out, and so is an order
+    of calls that follows from two others.
     """
     halves: tuple[list[Session], list[Session]] = ([], [])
     for session in sessions:
@@ -72,7 +70,7 @@ def mine_rules(
         support = sum(one.support for one in results)
         broken = [session_id for one in results for session_id in one.broken_by]
         estimate = (len(broken) + 1) / (support + 2)
-        if estimate <= most_broken:
+        if estimate <= _MOST_BROKEN:
             more = {"support": support, "violators": len(broken), "false_alarms": round(estimate, 4)}
             found.append(MinedRule(rule.model_copy(update=more), tuple(broken[:_NAMED])))
     found.sort(key=lambda one: (-(one.rule.support or 0), one.rule.name))
