@@ -11,18 +11,18 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
+
+from spangrade.tracer.exporter import DuckDBSpanExporter, UnbufferedSpanProcessor
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import Span as SDKSpan
 
-    from spangrade.tracer.exporter import DuckDBSpanExporter
-
 _MOST_PENDING = 512
 
 
-class WorkerSpanProcessor(SpanProcessor):
+class WorkerSpanProcessor(UnbufferedSpanProcessor):
     """In workers of `multiprocessing`, writes spans to the spool when the outermost of them ends.
 
     That is on the worker's own thread. The batch processor stores the same spans in the database later, and
@@ -56,7 +56,3 @@ class WorkerSpanProcessor(SpanProcessor):
             while True:
                 spans.append(self._pending.popleft())
         return spans
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
-        """Return True: there is nothing to flush. (The SDK's default of None stops the later processors.)"""
-        return True

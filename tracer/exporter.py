@@ -159,7 +159,15 @@ class DuckDBSpanExporter(SpanExporter):
         self._last_warning_s = time.monotonic()
 
 
-class SessionSpanProcessor(SpanProcessor):
+class UnbufferedSpanProcessor(SpanProcessor):
+    """A processor with nothing to flush. (The SDK's default of None stops the later processors.)"""
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+
+class SessionSpanProcessor(UnbufferedSpanProcessor):
     """Adds the session's attributes to every span that starts inside a `session()`, also to a library's own.
 
     Raw model clients make one trace per call: nothing else links the call to its conversation. What the
@@ -185,15 +193,8 @@ class SessionSpanProcessor(SpanProcessor):
             del attributes[semconv.CONVERSATION_ID]
         span.set_attributes(attributes)
 
-    def on_end(self, span: ReadableSpan) -> None:
-        """Do nothing: attributes are added when a span starts."""
 
-    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
-        """Return True: there is nothing to flush. (The SDK's default of None stops the later processors.)"""
-        return True
-
-
-class VersionSpanProcessor(SpanProcessor):
+class VersionSpanProcessor(UnbufferedSpanProcessor):
     """Adds the version of the agent and of its prompts to every span, unless the span has its own.
 
     A session's own version comes before it: `session(version=…)`.
@@ -208,13 +209,6 @@ class VersionSpanProcessor(SpanProcessor):
         of_session = {} if session is None else session_attributes(session, root=False)
         own = {**of_session, **(span.attributes or {})}
         span.set_attributes({name: value for name, value in self.attributes.items() if name not in own})
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Do nothing: attributes are added when a span starts."""
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
-        """Return True: there is nothing to flush."""
-        return True
 
 
 def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
@@ -29,7 +29,7 @@ from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import CurrentSession
 from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.exporter import stored_spans
+from spangrade.tracer.exporter import UnbufferedSpanProcessor, stored_spans
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
@@ -248,7 +248,7 @@ def captured_turn(
         otel.detach(token)
 
 
-class _CaptureProcessor(SpanProcessor):
+class _CaptureProcessor(UnbufferedSpanProcessor):
     """Adds each span that starts, and that ends, to the turn with its trace id."""
 
     def __init__(self) -> None:
@@ -282,9 +282,6 @@ class _CaptureProcessor(SpanProcessor):
         for turn in turns:
             if turn.root.end_ns is None or turn in earlier:
                 turn.strays.append(span)
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:  # noqa: ARG002
-        return True
 
 
 _processors: WeakKeyDictionary[TracerProvider, _CaptureProcessor] = WeakKeyDictionary()

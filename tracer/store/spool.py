@@ -230,13 +230,7 @@ def drain(
     """
     total = Added(0, 0, 0)
     for segment in waiting(store.path):
-        try:
-            parts = list(read_frames(segment))
-        except FileNotFoundError:
-            continue  # loaded by another process
-        except OSError as error:
-            message = f"{segment}: cannot be read, and stays in the spool: {error.strerror}"
-            on_damage(DamagedSegment(0, segment, message))
+        if (parts := _parts_of(segment, on_damage)) is None:
             continue
         added, refused = _load(store, [part for part in parts if isinstance(part, Frame)])
         if not store.in_place():
@@ -255,15 +249,23 @@ def read_segment(
     segment: Path, on_damage: Callable[[DamagedSegment], None] = _log_damage
 ) -> dict[Table, list[na.Array]] | None:
     """Return the rows of a sealed segment, None if it cannot be read now; keep damaged bytes beside it."""
-    try:
-        parts = list(read_frames(segment))
-    except OSError as error:
-        message = f"{segment}: cannot be read, and stays in the spool: {error.strerror}"
-        on_damage(DamagedSegment(0, segment, message))
+    if (parts := _parts_of(segment, on_damage)) is None:
         return None
     if damaged := [part.content for part in parts if isinstance(part, Damage)]:
         on_damage(_set_aside(segment, damaged))
     return _tables(part for part in parts if isinstance(part, Frame))
+
+
+def _parts_of(segment: Path, on_damage: Callable[[DamagedSegment], None]) -> list[Frame | Damage] | None:
+    """Return the parts of a segment; None if it cannot be read now, or another process has loaded it."""
+    try:
+        return list(read_frames(segment))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        message = f"{segment}: cannot be read, and stays in the spool: {error.strerror}"
+        on_damage(DamagedSegment(0, segment, message))
+        return None
 
 
 def _load(store: Store, frames: Sequence[Frame]) -> tuple[Added, list[bytes]]:
