@@ -23,7 +23,7 @@ from spangrade.evaluator.derive.origin import origin_tag
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
-from spangrade.evaluator.testing.agents import Answer, converse
+from spangrade.evaluator.testing.agents import converse
 from spangrade.evaluator.testing.capture import keep, take_turn
 from spangrade.evaluator.testing.current_test import BegunConversation, current_test
 from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
@@ -223,7 +223,15 @@ class ConversationRunner:
         actual = Exchange(self._opening, None)
         for number, turn in enumerate(self._expected.turns, 1):
             if isinstance(turn, UserTurn):
-                actual = await self._take_turn(answer, turn, history, session)
+                actual = await take_turn(
+                    answer,
+                    turn.text,
+                    history,
+                    tracer.session(session.id, tags=origin_tag("test")),
+                    session.spans,
+                    is_stored=session.is_recorded,
+                    dialects=session.dialects,
+                )
                 if (error := actual.error) is not None:
                     if not _is_readable(error):  # pytest could not print it, nor go on
                         raise RuntimeError(f"the agent raised {actual.failure}")
@@ -248,19 +256,6 @@ class ConversationRunner:
                     message, turn=number, similarity=similarity, conversation_id=session.id
                 )
         return history
-
-    async def _take_turn(
-        self, answer: Answer, turn: UserTurn, history: Sequence[Turn], session: _Session
-    ) -> Exchange:
-        return await take_turn(
-            answer,
-            turn.text,
-            history,
-            tracer.session(session.id, tags=origin_tag("test")),
-            session.spans,
-            is_stored=session.is_recorded,
-            dialects=session.dialects,
-        )
 
     def _message(
         self, number: int, last_turns: Sequence[Turn], similarity: Similarity, session: _Session

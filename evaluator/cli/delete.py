@@ -11,6 +11,7 @@ from spangrade.tracer.terminal import counted, print_line, warn
 
 if TYPE_CHECKING:
     from spangrade.evaluator.database import Deleted
+    from spangrade.evaluator.lake.api import DeletedFromLake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +43,13 @@ def delete(which: DeleteInFile, at: InFile, printed: Printed) -> None:
 
         def on_start(counts: Deleted) -> None:
             size = opened.path.stat().st_size / 1e6
-            warn(f"deleting {_what(counts)}: all of {opened.path} ({size:.1f} MB) is written again")
+            warn(f"deleting {what_goes(counts)}: all of {opened.path} ({size:.1f} MB) is written again")
 
         deleted = opened.delete(**values_of(which), on_start=on_start)
     if not printed.as_table:
         printed.write(deleted._asdict())
         return
-    what = _what(deleted)
+    what = what_goes(deleted)
     if deleted.rejected_files:
         what += f", and {counted(deleted.rejected_files, 'file')} of the spool that could not be loaded,"
     if which.dry_run:
@@ -57,9 +58,11 @@ def delete(which: DeleteInFile, at: InFile, printed: Printed) -> None:
         print_line(f"{what} deleted from {opened.path}, which is {deleted.bytes_saved / 1e6:.1f} MB smaller")
 
 
-def _what(deleted: Deleted) -> str:
+def what_goes(deleted: Deleted | DeletedFromLake) -> str:
+    """Return how many sessions, spans and logs are deleted, and runs if there are any."""
     what = (
         f"{counted(deleted.sessions, 'session')}: "
         f"{counted(deleted.spans, 'span')} and {counted(deleted.logs, 'log')}"
     )
-    return f"{what}; {counted(deleted.runs, 'run')}" if deleted.runs else what
+    runs = getattr(deleted, "runs", 0)  # a lake's stay
+    return f"{what}; {counted(runs, 'run')}" if runs else what

@@ -10,7 +10,7 @@ import typer
 
 from spangrade import Gates, GradeSpec
 from spangrade.evaluator.cli.declare import RARE, Only, commands_under
-from spangrade.evaluator.cli.delete import DeleteOptions
+from spangrade.evaluator.cli.delete import DeleteOptions, what_goes
 from spangrade.evaluator.cli.options import Printed
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.lake.engine import Engine
@@ -199,10 +199,7 @@ def delete(
     if not printed.as_table:
         printed.write(deleted._asdict())
         return
-    what = (
-        f"{counted(deleted.sessions, 'session')}: "
-        f"{counted(deleted.spans, 'span')} and {counted(deleted.logs, 'log')}"
-    )
+    what = what_goes(deleted)
     if which.dry_run:
         print_line(f"{what} would be deleted")
     else:

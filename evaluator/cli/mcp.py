@@ -96,12 +96,4 @@ def _by_keys(folder: Path) -> Callable[[str, str], bool]:
     keys = KeyFile(folder / "keys.json")
     if not keys.exists():
         raise InputError(f"--keys {folder}: no keys there: spangrade serve keys create NAME --role read")
-
-    def allows(text: str, purpose: str) -> bool:
-        try:
-            found = keys.find(text)
-        except InputError:
-            return False
-        return found is not None and found.role.may(purpose)
-
-    return allows
+    return keys.allows

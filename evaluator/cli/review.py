@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import typer
 from rich.rule import Rule
@@ -24,9 +25,11 @@ from spangrade.tracer.fields import REQUIRED, option, values_of
 
 if TYPE_CHECKING:
     from spangrade import Database
+    from spangrade.converters.datasets.golden import GoldenQuestion
     from spangrade.evaluator.database import ToReview
 
-_LABELS = {"p": "pass", "f": "fail"}
+_LABELS: Mapping[str, Literal["pass", "fail"]] = {"p": "pass", "f": "fail"}
+_Item = TypeVar("_Item")
 _KEYS = "p pass · f fail · s skip · b back · q quit"
 
 
@@ -89,25 +92,17 @@ def _review_questions(golden: Path, next_key: Callable[[], str], by: str, limit:
 
     questions = [one for one in load_golden(golden).golden_questions if one.reviewed is False][:limit]
     decided: dict[str, str] = {}
-    position = 0
-    while position < len(questions):
-        question = questions[position]
-        console().print(Rule(Text(f"{position + 1} of {len(questions)}: {question.id}")))
+
+    def show(question: GoldenQuestion, place: str) -> None:
+        console().print(Rule(Text(f"{place}: {question.id}")))
         for line in question_text(question):
             console().print(line)
-        console().print(Text(_KEYS, "bold"))
-        key = _known_key(next_key)
-        if key == "q":
-            break
-        if key == "b":
-            position = max(position - 1, 0)
-            continue
-        if key in _LABELS:
-            set_reviewed(golden, question.id, by, accepted=key == "p")
-            decided[question.id] = key
-        position += 1
+
+    for question, label in _walked(questions, show, next_key):
+        set_reviewed(golden, question.id, by, accepted=label == "pass")
+        decided[question.id] = label
     counts = Counter(decided.values())
-    text = f"{counts['p']} accepted, {counts['f']} taken out of {golden}"
+    text = f"{counts['pass']} accepted, {counts['fail']} taken out of {golden}"
     console().print(text, markup=False, soft_wrap=True)
 
 
@@ -120,21 +115,26 @@ def _walk(
 ) -> dict[str, str]:
     """Show sessions one by one and store their labels; return the labels by session."""
     labelled: dict[str, str] = {}
+    for one, label in _walked(sessions, partial(_show, opened), next_key):
+        opened.label(one.session_id, label, by=by, metric=metric)
+        labelled[one.session_id] = label
+    return labelled
+
+
+def _walked(
+    items: Sequence[_Item], show: Callable[[_Item, str], None], next_key: Callable[[], str]
+) -> Iterator[tuple[_Item, Literal["pass", "fail"]]]:
+    """Show items one by one, and yield those that a person labels, each with its label."""
     position = 0
-    while position < len(sessions):
-        _show(opened, sessions[position], f"{position + 1} of {len(sessions)}")
+    while position < len(items):
+        show(items[position], f"{position + 1} of {len(items)}")
+        console().print(Text(_KEYS, "bold"))
         key = _known_key(next_key)
         if key == "q":
-            break
-        if key == "b":
-            position = max(position - 1, 0)
-            continue
+            return
         if label := _LABELS.get(key):
-            session_id = sessions[position].session_id
-            opened.label(session_id, label, by=by, metric=metric)  # type: ignore[arg-type]
-            labelled[session_id] = label
-        position += 1
-    return labelled
+            yield items[position], label
+        position = max(position - 1, 0) if key == "b" else position + 1
 
 
 def _show(opened: Database, one: ToReview, place: str) -> None:
@@ -150,7 +150,6 @@ def _show(opened: Database, one: ToReview, place: str) -> None:
         session, opened.latest_grade(one.session_id), opened.external_scores(one.session_id)
     ):
         out.print(part)
-    out.print(Text(_KEYS, "bold"))
 
 
 def _known_key(next_key: Callable[[], str]) -> str:

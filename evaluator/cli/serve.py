@@ -146,13 +146,7 @@ def serve(
         )
 
     def allows(text: str, purpose: str) -> bool | None:
-        if not needs_key and not keys.exists():
-            return None
-        try:
-            found = keys.find(text)
-        except InputError:
-            return False
-        return found is not None and found.role.may(purpose)
+        return keys.allows(text, purpose) if needs_key or keys.exists() else None
 
     receiver = ReceiverSettings(
         db=of.data / "spangrade.duckdb",

@@ -92,6 +92,14 @@ class KeyFile:
         """Return the key of a text that someone gives, None if there is none."""
         return self._current()[1].get(_hash(text)) if text else None
 
+    def allows(self, text: str, purpose: str) -> bool:
+        """Return whether a text is a key that may do something; false for a file that cannot be used."""
+        try:
+            found = self.find(text)
+        except InputError:
+            return False
+        return found is not None and found.role.may(purpose)
+
     def of_hash(self, digest: str) -> Key | None:
         """Return the key with a hash, None if it was revoked."""
         return self._current()[1].get(digest)
