@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from os import PathLike, stat_result
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.applications import Starlette
@@ -25,7 +26,7 @@ from spangrade.evaluator.view.golden_form import ProvedQuestion, tried
 from spangrade.evaluator.view.grid_page import grid_page, grid_part
 from spangrade.evaluator.view.judge_page import judge_page
 from spangrade.evaluator.view.labelling import MAX_BYTES, Reviewer
-from spangrade.evaluator.view.links import ServerLinks, hash_of, text_of, url_part
+from spangrade.evaluator.view.links import ServerLinks, hash_of, query_of, text_of, url_part
 from spangrade.evaluator.view.overview_page import causes_part, overview_page
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.review_page import names_of_scores, next_to_review, review_page
@@ -123,7 +124,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/trends", pages.trends, methods=["GET"]),
             Route("/tools", pages.tools, methods=["GET"]),
             Route("/alerts", pages.alerts, methods=["GET"]),
-            Mount("/static", StaticFiles(directory=FOLDER / "static")),
+            Mount("/static", _Assets(directory=FOLDER / "static")),
         ],
         middleware=[Middleware(_Protected, hosts=site.hosts)],
         exception_handlers={
@@ -136,6 +137,26 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
     )
 
 
+class _Assets(StaticFiles):
+    """The files that pages need: a browser keeps one by the address that pages have of it."""
+
+    def file_response(
+        self, full_path: str | PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        """Return a file."""
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        if scope["query_string"]:  # the digest of its content
+            response.headers["cache-control"] = "max-age=31536000, immutable"
+        return response
+
+
+class _Next(NamedTuple):
+    """Where a queue leads: an address, and what the page there is made of where that is a session's."""
+
+    address: str
+    values: Mapping[str, Any] = {}
+
+
 class _Pages:
     """The pages, each made of the database as it is at the time."""
 
@@ -143,6 +164,8 @@ class _Pages:
         self._database = database
         self._site = site
         self._links = ServerLinks()
+        # By reviewer the page to which a queue leads, and the mark of the database of which it was made.
+        self._ready: dict[str, tuple[str, Mapping[str, Any]]] = {}
 
     @property
     def _reviewer(self) -> Reviewer | None:
@@ -188,15 +211,42 @@ class _Pages:
         return HTMLResponse(render("suggestions.html", {"values": values}, self._links))
 
     def session(self, request: Request) -> Response:
-        with self._database.reading() as store:
-            named = request.query_params.get("run")
-            run = find_run_id(store, named) if named else None
-            values = session_page(store, _session_id(store, request), run)
-            rubrics = names_of_scores(store) if self._reviewer else []
+        named = request.query_params.get("run")
+        values = {} if named else self._take_ready(request.path_params["session"])
+        if not values:
+            with self._database.reading() as store:
+                run = find_run_id(store, named) if named else None
+                values = self._session_values(store, _session_id(store, request), run)
         asked = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}
-        queue = {name: text for name, text in asked.items() if name != "run"} if "queue" in asked else {}
-        back = self._links.session(values["session_id"], run_id=run)
-        return self._page("session.html", {**values, "rubrics": rubrics, "queue": queue, "back": back})
+        queue = asked if "queue" in asked else {}
+        back = self._links.session(values["session_id"], run_id=values["requested_run"])
+        return self._page("session.html", {**values, "queue": queue, "back": back})
+
+    def _session_values(self, store: Store, session_id: str, run_id: str | None = None) -> dict[str, Any]:
+        rubrics = names_of_scores(store) if self._reviewer else []
+        return {**session_page(store, session_id, run_id), "rubrics": rubrics}
+
+    def _next(self, store: Store, texts: Mapping[str, str]) -> _Next:
+        """Return where a queue leads, with its page: to open the database again would take as long."""
+        queue = {name: text for name in _QUEUE if (text := texts.get(name, ""))}
+        session_id = next_to_review(store, self._writer().name, texts, self._database.only)
+        if session_id is None:
+            return _Next(self._links.review(**queue))
+        address = f"{self._links.session(session_id)}{query_of(queue)}"
+        # Without a mark it is not known whether something was written in between.
+        return _Next(address, self._session_values(store, session_id) if self._database.mark else {})
+
+    def _lead(self, to: _Next) -> str:
+        """Keep the page to which a queue leads, once the database is closed; return its address."""
+        if to.values:
+            self._ready[self._writer().name] = (self._database.mark, to.values)
+        return to.address
+
+    def _take_ready(self, part: str) -> Mapping[str, Any]:
+        """Return what the page of a session is made of, if a queue has led there and nothing was written."""
+        mark, values = self._ready.pop("" if self._reviewer is None else self._reviewer.name, ("", {}))
+        is_it = values and url_part(values["session_id"]) == part and mark == self._database.mark
+        return values if is_it else {}
 
     def part(self, request: Request) -> Response:
         if request.path_params["part"] == "correct" and (self._reviewer is None or not self._reviewer.golden):
@@ -267,15 +317,21 @@ class _Pages:
     ) -> Response:
         """Do what a form asks for, if it comes from a page of this server, and lead back to the page.
 
-        That is the one which `write` returns, else the one that the form names.
+        That is the one which `write` returns, else the one that the form names, or to which its queue leads.
         """
         form = await self._form(request)
 
-        def written() -> str | None:
+        def written() -> str:
             with self._database.writing() as store:
-                return write(store, request, form)
+                with store.transaction():
+                    page = write(store, request, form)
+                to = _Next(page or form.get("back", ""))
+                asked = urlsplit(to.address)
+                if asked.path == self._links.review_next():
+                    to = self._next(store, dict(parse_qsl(asked.query)))
+            return self._lead(to)
 
-        back = await run_in_threadpool(written) or form.get("back", "")
+        back = await run_in_threadpool(written)
         return RedirectResponse(back if is_own_page(back) else self._links.review(), 303)
 
     async def _form(self, request: Request) -> dict[str, str]:
@@ -331,11 +387,8 @@ class _Pages:
 
     def review_next(self, request: Request) -> Response:
         with self._database.reading() as store:
-            session_id = next_to_review(store, self._writer().name, request.query_params, self._database.only)
-        queue = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}
-        if session_id is None:
-            return RedirectResponse(self._links.review(**queue), 303)
-        return RedirectResponse(f"{self._links.session(session_id)}?{urlencode(queue)}", 303)
+            to = self._next(store, request.query_params)
+        return RedirectResponse(self._lead(to), 303)
 
     def runs(self, request: Request) -> Response:
         page = request.query_params.get("page", "1")

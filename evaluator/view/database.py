@@ -17,6 +17,7 @@ from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.lake.reading import LakeReader
 from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.spool import waiting
 from spangrade.tracer.store.stored import Stored
 
 WAIT_S = 5.0  # for another process, which has the database open for a second at most
@@ -57,7 +58,7 @@ class Viewed(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[Store]:
-        """Give a store for what a reviewer writes, in a transaction."""
+        """Give a store for what a reviewer writes, in transactions of the caller."""
         ...
 
     def prepare(self, on_progress: Callable[[str], None]) -> None:
@@ -95,7 +96,7 @@ class ViewedLake:
     @contextmanager
     def writing(self) -> Iterator[Store]:
         """Give the lake for what a reviewer writes. Raises StoreError if it cannot be written."""
-        with self._one_at_a_time, self._lake.writing() as store, store.transaction():
+        with self._one_at_a_time, self._lake.writing() as store:
             yield store
 
     def prepare(self, on_progress: Callable[[str], None]) -> None:  # noqa: ARG002
@@ -125,6 +126,7 @@ class ViewedDatabase:
         self.name = path.name
         self.notice = ""
         self._was_locked = False  # what the notice says
+        self._known_mark = ""  # of the file as a reviewer left it
         self._one_at_a_time = threading.Lock()  # a process can open a file once
         self._stopping = threading.Event()
         self._deriving: threading.Thread | None = None
@@ -159,9 +161,18 @@ class ViewedDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[Store]:
-        """Open the database for what a reviewer writes. Raises what `reading` does."""
-        with self._window() as store, store.transaction():
+        """Open the database for what a reviewer writes. Raises what `reading` does.
+
+        New spans are noticed here, too: someone who only labels reads nothing else.
+        """
+        mark = self.mark
+        with self._window() as store:
+            written = mark != self._known_mark  # by another process
+            behind = bool(waiting(self.path)) or (written and is_behind(store, self._configured))
             yield store
+        self._known_mark = "" if behind else self.mark
+        if behind:
+            self._derive_in_background()
 
     def prepare(self, on_progress: Callable[[str], None]) -> None:
         """Bring the database up to date before the first page; upgrade one of an earlier version.

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlencode
 
@@ -52,6 +54,12 @@ class Links(Protocol):
         """Return the address of the page that shows two sessions side by side."""
 
 
+@cache
+def _digest(asset: str) -> str:
+    content = (Path(__file__).parent / "static" / asset).read_bytes()
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
 _base_path: ContextVar[str] = ContextVar("spangrade_base_path", default="")
 
 
@@ -74,8 +82,8 @@ class ServerLinks:
     """The links of `spangrade view` and `serve`, under the base path of the request that is answered."""
 
     def asset(self, name: str) -> str:
-        """Return the address of a file in `static/`."""
-        return f"{base_path()}/static/{name}"
+        """Return the address of a file in `static/`, another one once it has changed: it may be kept."""
+        return f"{base_path()}/static/{name}?{_digest(name)}"
 
     def sessions(self, **filters: str) -> str:
         """Return the address of the list of sessions, with values for its filters."""

@@ -351,3 +351,30 @@ def test_a_queue_is_shared_out_among_reviewers(served: Served, db: Path) -> None
 def test_options_that_need_each_other_say_so(spangrade: Spangrade, options: list[str], message: str) -> None:
     done = spangrade("view", *options)
     assert (done.code, message in done.err[0]) == (2, True)
+
+
+def test_a_label_leads_straight_to_the_next_session_with_what_was_written_meanwhile(
+    served: Served, db: Path, spangrade: Spangrade
+) -> None:
+    first = served.get("/review/next?queue=unlabelled")
+    where = first.headers["location"]
+    assert where.endswith("?queue=unlabelled")
+    page = served.get(where).text
+    session = where.removeprefix("/session/").partition("?")[0]
+    back = f"/review/next?queue=unlabelled&after={session}"
+    answer = send(served, f"/session/{session}/labels", verdict="pass", back=back)
+    after = answer.headers["location"]
+    assert (answer.status, after.startswith("/session/"), after != where) == (303, True, True)
+    following = after.removeprefix("/session/").partition("?")[0]
+    # It was read together with the label: it is not what the page shows if anyone has written since.
+    assert spangrade("label", following, "fail", "--by", "bob", "--note", "meanwhile", "--db", db).code == 0
+    assert ("meanwhile" in served.get(after).text, "meanwhile" in page) == (True, False)
+    again = send(served, f"/session/{session}/labels", verdict="fail", back=back).headers["location"]
+    assert (again, served.get(again).text) == (after, served.get(after).text)
+
+
+def test_a_file_of_the_pages_is_kept_by_the_address_of_its_content(served: Served) -> None:
+    found = re.search(r'href="(/static/style\.css\?[0-9a-f]{16})"', served.get("/runs").text)
+    assert found is not None
+    kept = [served.get(path).headers["cache-control"] for path in (found[1], "/static/style.css")]
+    assert kept == ["max-age=31536000, immutable", "no-store"]
