@@ -455,7 +455,8 @@ async def test_an_async_generator_may_be_driven_and_closed_by_other_tasks(spans,
         ("turn", None),
     ]
     assert ended["turn"].attributes["spangrade.turn.output"] == "abc"
-    assert caplog.messages == []
+    # Generators of earlier tests may be collected meanwhile, whose spans their processor ignores and logs.
+    assert [one.message for one in caplog.records if not one.name.startswith("opentelemetry.sdk")] == []
 
 
 async def test_an_async_generator_is_sent_to_and_thrown_into(spans):
