@@ -144,7 +144,7 @@ def gemini_tokens(usage: Part) -> Tokens:
     """Return the tokens of Gemini's `usage_metadata`.
 
     Gemini counts the prompts of built-in tools apart from the prompt, and thoughts apart from the candidates;
-    the conventions include both. `converters.spans.gemini_usage` has the same rule for spans.
+    the conventions include both. `converters.spans.provider_values` has the same rule for spans.
     """
     prompt, tool_prompts, candidates, thoughts, cached = (
         _count(usage.get(snake, usage.get(camel)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.gemini_usage import gemini_usage
+from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
 from spangrade.tracer.canonical_json import dumps

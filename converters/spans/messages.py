@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
-from spangrade.converters.spans.values import is_removed, json_text, objects, parse_json, text
+from spangrade.converters.spans.values import first_of, is_removed, json_text, objects, parse_json, text
 from spangrade.tracer.canonical_json import canonical
 
 # LangChain's types of messages.
@@ -15,15 +15,26 @@ _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool"
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
 _PLAIN = frozenset({"assistant", "system", "user"})
 _TEXTS = frozenset({"text", "input_text", "output_text"})
-_CALLS = frozenset({"tool_call", "tool_use", "function_call", "function"})
+_CALLS = frozenset({"tool_call", "tool_use", "function_call", "function", "tool-call"})
 _SERVER_CALLS = ("server_tool_call", "server_tool_use")
 _CODE_TOOLS = ("code_interpreter", "code_execution", "bash_code_execution")
-_RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output"})
+_RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output", "tool-result"})
+# The keys that name a part without a type: Gemini's, Bedrock's, Genkit's and Haystack's.
+_KEYS_OF_CALLS = frozenset(
+    {"function_call", "functionCall", "toolUse", "function", "toolRequest", "tool_call"}
+)
+_KEYS_OF_RESULTS = frozenset(
+    {"function_response", "functionResponse", "toolResult", "toolResponse", "tool_call_result"}
+)
 _ITEMS = _CALLS | _RESULTS  # of OpenAI's Responses, which have no role
 _NUMBERS = (bool, int, float)
 _MOST_EARLIER = 32  # messages before the model's last one whose calls and results are looked at
+_NAME_KEYS = ("name", "toolName", "tool_name")
+_ID_KEYS = ("tool_use_id", "call_id", "id", "toolUseId", "toolCallId", "ref")
 _ARGUMENT_KEYS = ("arguments", "input", "args")
 _RESULT_KEYS = ("response", "result", "output", "content")
+# What Vercel's AI SDK wraps a result in: its type, and its value.
+_OUTPUTS = frozenset({"content", "error-json", "error-text", "execution-denied", "json", "text"})
 # Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
 _INJECTED = ("For context:", "\nCurrent Task:", "# AGENTS.md instructions")
 # Blocks that coding agents put before the user's message: `<environment_context>…</environment_context>`.
@@ -144,22 +155,17 @@ def _part(part: Any) -> str | MessageCall | ToolResult | None:
     if kind in _TEXTS:
         return _text(part)
     if kind in _CALLS:
-        inner = part["function"] if isinstance(part.get("function"), dict) else part
-        return _call(inner, part.get("call_id") or part.get("id"))
+        return _call(part["function"] if isinstance(part.get("function"), dict) else part, part)
     if kind in _RESULTS or (kind is None and "response" in part):
-        call_id = part.get("tool_use_id") or part.get("call_id") or part.get("id")
-        return _result(part, call_id, _first(part, _RESULT_KEYS))
+        return _result(part)
     if kind is not None:
         return None
-    # Gemini's and Bedrock's parts have no type, but a single key that names it.
     for key, inner in part.items():
         if isinstance(inner, dict):
-            if key in {"function_call", "functionCall", "toolUse", "function"}:
-                return _call(inner, inner.get("id") or inner.get("toolUseId") or part.get("id"))
-            if key in {"function_response", "functionResponse"}:
-                return _result(inner, inner.get("id"), inner.get("response"))
-            if key == "toolResult":
-                return _result(inner, inner.get("toolUseId"), inner.get("content"))
+            if key in _KEYS_OF_CALLS:
+                return _call(inner, inner, part)
+            if key in _KEYS_OF_RESULTS:
+                return _result(inner)
     return _text(part)
 
 
@@ -170,21 +176,21 @@ def _text(part: dict[str, Any]) -> str | None:
     )
 
 
-def _call(part: dict[str, Any], call_id: Any) -> MessageCall:
-    return MessageCall(text(part.get("name")), text(call_id), json_text(_first(part, _ARGUMENT_KEYS)))
+def _call(part: dict[str, Any], *with_id: dict[str, Any]) -> MessageCall:
+    """Return the call in a part; the id is in the first of some parts that has one."""
+    call_id = next((known for one in with_id for key in _ID_KEYS if (known := one.get(key))), None)
+    return MessageCall(
+        text(first_of(part, _NAME_KEYS)), text(call_id), json_text(first_of(part, _ARGUMENT_KEYS))
+    )
 
 
-def _first(part: dict[str, Any], keys: Sequence[str]) -> Any:
-    """Return the value of the first of the keys that a part has."""
-    for key in keys:
-        if key in part:
-            return part[key]
-    return None
-
-
-def _result(part: dict[str, Any], call_id: Any, result: Any) -> ToolResult:
+def _result(part: dict[str, Any]) -> ToolResult:
+    result, by = first_of(part, _RESULT_KEYS), part.get("origin", part)  # Haystack's
+    if isinstance(result, dict) and "value" in result and text(result.get("type")) in _OUTPUTS:
+        result = result["value"]
+    call_id = next((known for key in _ID_KEYS if (known := by.get(key))), None)
     return ToolResult(
-        text(part.get("name")), text(call_id), json_text(unwrapped(result)), _is_marked_failed(part)
+        text(first_of(by, _NAME_KEYS)), text(call_id), json_text(unwrapped(result)), _is_marked_failed(part)
     )
 
 
@@ -279,6 +285,13 @@ def _exchange(
     return MessageExchange(
         user_input, continues, tuple(results), response, calls, tuple(repeated), reply, user_messages
     )
+
+
+def answer(said: Any, tool_calls: Any) -> list[dict[str, Any]]:
+    """Return the messages of a model's answer: a text, and a list of tool calls or a JSON text of it."""
+    calls = objects(parse_json(tool_calls))
+    known = text(said)
+    return [{"role": "assistant", "content": known, "tool_calls": calls}] if known or calls else []
 
 
 def plain_message(value: Any, without_role: str | None = None) -> dict[str, Any] | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.messages import messages_in
-from spangrade.converters.spans.values import count, json_object, parse_json
+from spangrade.converters.spans.observation import TokenCounts
+from spangrade.converters.spans.values import count, either, first_of, json_object, known, parse_json
 from spangrade.tracer import semconv
 
 _USAGES = ("usage", "usageMetadata", "usage_metadata")
@@ -66,16 +66,34 @@ def tokens(usage: Mapping[str, Any], *, of_provider: bool = True) -> dict[str, A
             inputs = _details(usage, "prompt", "input")
             outputs = _details(usage, "completion", "output")
             counts = {
-                "input_tokens": count(_first(usage, "prompt_tokens", "input_tokens", "inputTokens")),
-                "output_tokens": count(_first(usage, "completion_tokens", "output_tokens", "outputTokens")),
+                "input_tokens": count(first_of(usage, ("prompt_tokens", "input_tokens", "inputTokens"))),
+                "output_tokens": count(
+                    first_of(usage, ("completion_tokens", "output_tokens", "outputTokens"))
+                ),
                 "cached_input_tokens": count(inputs.get("cached_tokens")),
                 "reasoning_tokens": count(outputs.get("reasoning_tokens")),
             }
-    return {name: number for name, number in counts.items() if number is not None}
+    return known(counts)
 
 
-def _first(usage: Mapping[str, Any], *names: str) -> Any:
-    return next((usage[name] for name in names if name in usage), None)
+def gemini_usage(usage: Mapping[str, Any]) -> TokenCounts:
+    """Return the tokens of Gemini's `usage_metadata`, as the conventions count them.
+
+    Gemini counts the prompts of built-in tools apart from the prompt, and thoughts apart from the candidates;
+    the conventions include both. Its prompt already includes the cached tokens.
+    """
+    prompt, tool_prompts, candidates, thoughts, cached = (
+        count(either(usage, f"{name}_token_count"))
+        for name in ("prompt", "tool_use_prompt", "candidates", "thoughts", "cached_content")
+    )
+    return TokenCounts(
+        input_tokens=None if prompt is None else prompt + (tool_prompts or 0),
+        output_tokens=None
+        if candidates is None and thoughts is None
+        else (candidates or 0) + (thoughts or 0),
+        cached_input_tokens=cached,
+        reasoning_tokens=thoughts,
+    )
 
 
 def _details(usage: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

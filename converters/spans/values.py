@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -113,6 +113,19 @@ def count(value: Any) -> int | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if 0 <= number <= _MAX_COUNT else None
+
+
+def known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def first_of(record: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """Return the value of the first of the keys that a record has; None if it has none of them."""
+    for key in keys:
+        if key in record:
+            return record[key]
+    return None
 
 
 def either(record: Any, name: str) -> Any:

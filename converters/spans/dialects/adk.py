@@ -14,10 +14,10 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import Kind, ModelCall, changed
-from spangrade.converters.spans.values import count, either, json_object, text
+from spangrade.converters.spans.provider_values import gemini_usage
+from spangrade.converters.spans.values import count, either, json_object, known, text
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import Span
@@ -82,10 +82,7 @@ def _response(response: Attributes) -> dict[str, Any]:
         "grounding_chunks": len(chunks) if isinstance(chunks, list) else 0,
         "code_executions": code_executions(response.get("content")),
     }
-    if isinstance(usage, dict):
-        tokens = gemini_usage(usage)._asdict()
-        changes |= {name: number for name, number in tokens.items() if number is not None}
-    return changes
+    return changes | known(gemini_usage(usage)._asdict()) if isinstance(usage, dict) else changes
 
 
 DIALECT = Dialect(

@@ -13,15 +13,21 @@ from typing import Any
 from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.gemini_usage import gemini_usage
 from spangrade.converters.spans.observation import Kind, ModelCall, Observation, RunSpan, SpanFailure, changed
-from spangrade.converters.spans.values import count, json_object, objects, parse_json, text
+from spangrade.converters.spans.values import count, json_object, known, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
 _KINDS: Mapping[str | None, Kind] = {"flow": "workflow", "model": "llm", "tool": "tool", "tool.v2": "tool"}
 _PROVIDERS = {"googleai": "gcp.gemini", "vertexai": "gcp.vertex_ai"}
 _INPUT, _OUTPUT = "genkit:input", "genkit:output"
+# Gemini's names for the counts of Genkit's usage, which leaves Gemini's thoughts out of the output, too.
+_USAGE = {
+    "promptTokenCount": "inputTokens",
+    "candidatesTokenCount": "outputTokens",
+    "cachedContentTokenCount": "cachedContentTokens",
+    "thoughtsTokenCount": "thoughtsTokens",
+}
 
 
 def _kind(_: Span, attributes: Attributes) -> Kind:
@@ -35,27 +41,10 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
         # Older versions have candidates.
         answers = [output.get("message"), *(one.get("message") for one in objects(output.get("candidates")))]
         return {
-            semconv.INPUT_MESSAGES: _messages(inputs.get("messages")) or None,
-            semconv.OUTPUT_MESSAGES: _messages(answers) or None,
+            semconv.INPUT_MESSAGES: objects(inputs.get("messages")) or None,
+            semconv.OUTPUT_MESSAGES: objects(answers) or None,
         }
     return {semconv.TOOL_NAME: attributes.get("genkit:name")} if kind == "tool" else {}
-
-
-def _messages(value: Any) -> list[dict[str, Any]]:
-    return [
-        {**message, "content": [_part(part) for part in objects(message.get("content"))]}
-        for message in objects(value)
-    ]
-
-
-def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    if request := json_object(part.get("toolRequest")):
-        names = {"name": request.get("name"), "id": request.get("ref")}
-        return {"type": "tool_use", **names, "input": request.get("input")}
-    if response := json_object(part.get("toolResponse")):
-        names = {"name": response.get("name"), "tool_use_id": response.get("ref")}
-        return {"type": "tool_result", **names, "content": response.get("output")}
-    return {"type": "text", "text": part.get("text")} if "text" in part else {"type": "other"}
 
 
 def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
@@ -72,22 +61,16 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     output = json_object(attributes.get(_OUTPUT))
     provider, _slash, model = (text(attributes.get("genkit:name")) or "").rpartition("/")
     raw = json_object(output.get("raw") or output.get("custom"))
+    usage = json_object(output.get("usage"))
+    counts = {name: count(usage.get(own)) for name, own in _USAGE.items()}
     return changed(
         call,
         provider=_PROVIDERS.get(provider, provider) or None,
         model=text(raw.get("model")) or model or None,
         call_key=text(raw.get("id")) or text(raw.get("responseId")),
-        **_tokens(json_object(output.get("usage")))
+        **known(provider_values.gemini_usage(counts)._asdict())
         | provider_values.tokens(json_object(raw.get("usage") or raw.get("usageMetadata"))),
     )
-
-
-def _tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tokens of Genkit's usage, which leaves Gemini's thoughts out of the output."""
-    names = {"promptTokenCount": "inputTokens", "candidatesTokenCount": "outputTokens"}
-    names |= {"cachedContentTokenCount": "cachedContentTokens", "thoughtsTokenCount": "thoughtsTokens"}
-    counts = gemini_usage({name: count(usage.get(key)) for name, key in names.items()})
-    return {name: number for name, number in counts._asdict().items() if number is not None}
 
 
 DIALECT = Dialect(

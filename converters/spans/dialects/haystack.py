@@ -15,7 +15,7 @@ from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, ModelCall, RunSpan, SpanFailure, ToolUse, changed
-from spangrade.converters.spans.values import json_object, objects, parse_json, text
+from spangrade.converters.spans.values import json_object, objects, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -40,8 +40,8 @@ def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, 
     prefix = _MODEL if span.name == _MODEL else _COMPONENT
     inputs, outputs = (json_object(attributes.get(f"{prefix}.{side}")) for side in ("input", "output"))
     prompt, replies = inputs.get("prompt"), outputs.get("replies")
-    messages = [{"role": "user", "content": prompt}] if text(prompt) else _messages(inputs.get("messages"))
-    answers: list[Any] = _messages(replies)
+    messages = [{"role": "user", "content": prompt}] if text(prompt) else objects(inputs.get("messages"))
+    answers: list[Any] = objects(replies)
     if isinstance(replies, list) and not answers:
         answers = [{"role": "assistant", "content": reply} for reply in replies[:1]]
     return {semconv.INPUT_MESSAGES: messages or None, semconv.OUTPUT_MESSAGES: answers or None}
@@ -50,7 +50,7 @@ def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, 
 def _model_call(call: ModelCall, span: Span, attributes: Attributes) -> ModelCall:
     outputs = json_object(attributes.get(f"{_MODEL if span.name == _MODEL else _COMPONENT}.output"))
     metas = [
-        *(reply.get("meta") for reply in _messages(outputs.get("replies"))),
+        *(reply.get("meta") for reply in objects(outputs.get("replies"))),
         *objects(outputs.get("meta")),
     ]
     meta = next((one for one in map(json_object, metas) if one), {})
@@ -65,27 +65,9 @@ def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
 
 def _run(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
     inputs, outputs = (json_object(attributes.get(f"{_RUN}.{side}")) for side in ("input", "output"))
-    given = read_exchange(_messages(inputs.get("messages")), None)
-    answers = read_exchange(None, _messages(outputs.get("messages"))[-1:])
+    given = read_exchange(objects(inputs.get("messages")), None)
+    answers = read_exchange(None, objects(outputs.get("messages"))[-1:])
     return changed(run, user_input=given.user_input, response=answers.response or None)
-
-
-def _messages(value: Any) -> list[dict[str, Any]]:
-    return [
-        {**message, "content": [_part(part) for part in objects(message.get("content"))]}
-        for message in objects(parse_json(value))
-    ]
-
-
-def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    if call := json_object(part.get("tool_call")):
-        names = {"name": call.get("tool_name"), "id": call.get("id")}
-        return {"type": "tool_use", **names, "input": call.get("arguments")}
-    if result := json_object(part.get("tool_call_result")):
-        origin = json_object(result.get("origin"))
-        names = {"name": origin.get("tool_name"), "tool_use_id": origin.get("id")}
-        return {"type": "tool_result", **names, "content": result.get("result")}
-    return {"type": "text", "text": part.get("text")} if "text" in part else {"type": "other"}
 
 
 DIALECT = Dialect(

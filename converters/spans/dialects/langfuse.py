@@ -25,7 +25,16 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
-from spangrade.converters.spans.values import count, first_text, json_object, objects, parse_json, text
+from spangrade.converters.spans.values import (
+    count,
+    first_of,
+    first_text,
+    json_object,
+    known,
+    objects,
+    parse_json,
+    text,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -38,6 +47,11 @@ _KINDS: dict[str | None, Kind] = {
     "tool": "tool",
 }
 _CALL = {"args", "kwargs"}
+_DETAILS = {
+    "cached_input_tokens": ("input_cached_tokens", "input_cache_read", "cache_read_input_tokens"),
+    "reasoning_tokens": ("output_reasoning_tokens", "output_reasoning"),
+    "cache_write_tokens": ("input_cache_creation", "cache_creation_input_tokens"),
+}
 
 
 def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
@@ -132,19 +146,11 @@ def _tokens(usage: Mapping[str, Any], model: str | None) -> dict[str, Any]:
     counts: dict[str, Any] = {
         "input_tokens": inputs,
         "output_tokens": outputs,
-        "cached_input_tokens": _first(
-            details, "input_cached_tokens", "input_cache_read", "cache_read_input_tokens"
-        ),
-        "reasoning_tokens": _first(details, "output_reasoning_tokens", "output_reasoning"),
-        "cache_write_tokens": _first(details, "input_cache_creation", "cache_creation_input_tokens"),
+        **{field: first_of(details, names) for field, names in _DETAILS.items()},
     }
     if more_in:
         counts |= cached_tokens.placed("langfuse", {}, counts, model)
-    return {name: number for name, number in counts.items() if number is not None}
-
-
-def _first(counts: Mapping[str, int], *names: str) -> int | None:
-    return next((counts[name] for name in names if name in counts), None)
+    return known(counts)
 
 
 DIALECT = Dialect(

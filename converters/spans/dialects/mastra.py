@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans import ai_sdk_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Dialect, Signs
 from spangrade.converters.spans.dialects import genai, openinference
 from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.messages import read_exchange
+from spangrade.converters.spans.messages import answer, read_exchange
 from spangrade.converters.spans.observation import (
     Kind,
     ModelCall,
@@ -73,12 +72,12 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
         named = (attributes.get(semconv.AGENT_NAME), attributes.get("gen_ai.agent.id"), observation.name)
         return _run(named_run(observation, first_text(named) if kind == "agent" else None), inputs, outputs)
     if isinstance(observation, ModelCall):
-        answer = read_exchange(None, ai_sdk_values.answer(outputs.get("text"), outputs.get("toolCalls")))
+        said = read_exchange(None, answer(outputs.get("text"), outputs.get("toolCalls")))
         known = observation.exchange
         return changed(
             observation,
-            tool_calls=known.tool_calls or answer.tool_calls,
-            response=known.response or answer.response,
+            tool_calls=known.tool_calls or said.tool_calls,
+            response=known.response or said.response,
         )
     return observation
 
@@ -86,7 +85,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
 def _run(run: RunSpan, inputs: Any, outputs: Mapping[str, Any]) -> RunSpan:
     given = inputs.get("messages", inputs.get("prompt")) if isinstance(inputs, dict) else inputs
     if not isinstance(given, str):
-        given = read_exchange(ai_sdk_values.messages(given), None).user_input
+        given = read_exchange(parse_json(given), None).user_input
     return changed(
         run,
         user_input=run.exchange.user_input or text(given),

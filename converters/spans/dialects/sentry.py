@@ -9,7 +9,7 @@ from typing import Any
 
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.messages import is_of_user
+from spangrade.converters.spans.messages import answer, is_of_user
 from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.values import objects, parse_json, text
 from spangrade.tracer import semconv
@@ -33,7 +33,11 @@ def _exchange(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any
     if isinstance(given := parse_json(given), list):
         own[semconv.INPUT_MESSAGES] = [message for one in given for message in _messages(one)]
     if semconv.OUTPUT_MESSAGES not in attributes and not attributes.keys().isdisjoint((_TEXT, _CALLS)):
-        own[semconv.OUTPUT_MESSAGES] = [_answer(attributes)]
+        said = parse_json(attributes.get(_TEXT))
+        texts = [part for part in map(text, said if isinstance(said, list) else [said]) if part != "None"]
+        listed = objects(parse_json(attributes.get(_CALLS)))
+        calls = [{"id": one.get("id"), "function": one.get("function") or one} for one in listed]
+        own[semconv.OUTPUT_MESSAGES] = answer("".join(filter(None, texts)), calls) or None
     return own
 
 
@@ -47,20 +51,6 @@ def _messages(message: Any) -> list[Any]:
         if isinstance(listed, list) and any(map(is_of_user, listed)):
             return listed
     return [message]
-
-
-def _answer(attributes: Attributes) -> dict[str, Any]:
-    """Return the model's answer as a message in OpenAI's form."""
-    said, calls = parse_json(attributes.get(_TEXT)), parse_json(attributes.get(_CALLS))
-    texts = said if isinstance(said, list) else [said]
-    return {
-        "role": "assistant",
-        "content": "".join(part for part in map(text, texts) if part and part != "None") or None,
-        "tool_calls": [
-            {"id": one.get("id"), "type": "function", "function": one.get("function") or one}
-            for one in objects(calls)
-        ],
-    }
 
 
 DIALECT = Dialect(

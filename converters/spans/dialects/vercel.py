@@ -14,10 +14,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans import ai_sdk_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.messages import read_exchange
+from spangrade.converters.spans.messages import answer, read_exchange
 from spangrade.converters.spans.observation import (
     Kind,
     ModelCall,
@@ -27,7 +26,7 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
-from spangrade.converters.spans.values import count, first_text, json_object, text
+from spangrade.converters.spans.values import count, first_text, json_object, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -91,8 +90,8 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
         reply = attributes.get("ai.response.text", attributes.get("ai.result.text"))
         calls = attributes.get("ai.response.toolCalls", attributes.get("ai.result.toolCalls"))
         written = attributes.get("ai.response.object", attributes.get("ai.result.object"))
-        own[semconv.INPUT_MESSAGES] = ai_sdk_values.messages(given) or None
-        own[semconv.OUTPUT_MESSAGES] = ai_sdk_values.answer(reply or written, calls) or None
+        own[semconv.INPUT_MESSAGES] = objects(parse_json(given)) or None
+        own[semconv.OUTPUT_MESSAGES] = answer(reply or written, calls) or None
     return own
 
 
@@ -133,7 +132,7 @@ def _run(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
 
 def _user_input(prompt: Mapping[str, Any]) -> str | None:
     given = prompt.get("messages", prompt.get("prompt"))
-    return given if isinstance(given, str) else read_exchange(ai_sdk_values.messages(given), None).user_input
+    return given if isinstance(given, str) else read_exchange(parse_json(given), None).user_input
 
 
 def _tokens(attributes: Mapping[str, Any]) -> dict[str, int]:

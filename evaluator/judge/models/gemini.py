@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spangrade.converters.spans.gemini_usage import gemini_usage
+from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
 from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render

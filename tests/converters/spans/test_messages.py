@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from spangrade.converters.spans.ai_sdk_values import answer
 from spangrade.converters.spans.messages import (
     MOST_DEPTH,
+    Message,
     MessageExchange,
+    answer,
     code_executions,
     message_of,
     messages_in,
@@ -63,22 +64,65 @@ def test_a_system_message_after_the_users_says_nothing_of_the_exchange(place: in
     )
 
 
-TEXT = {"type": "text", "text": "ho"}
-CALL = {"type": "tool_use", "id": "c1", "name": "find", "input": {"q": "a"}}
+CALL = MessageCall("find", "c1", '{"q":"a"}')
+FOUND = ToolResult("find", "c1", '{"n":1}')
 
 
 @pytest.mark.parametrize(
-    ("written", "calls", "content"),
+    ("written", "calls", "messages"),
     [
-        ("ho", None, [TEXT]),
-        ("ho", '[{"toolCallId":"c1","toolName":"find","input":{"q":"a"}}]', [TEXT, CALL]),
-        (None, [{"toolCallId": "c1", "toolName": "find", "args": {"q": "a"}}], [CALL]),
-        ("", [], None),
+        ("ho", None, [Message("assistant", "ho")]),
+        (
+            "ho",
+            '[{"toolCallId":"c1","toolName":"find","input":{"q":"a"}}]',
+            [Message("assistant", "ho", (CALL,))],
+        ),
+        (
+            None,
+            [{"toolCallId": "c1", "toolName": "find", "args": {"q": "a"}}],
+            [Message("assistant", None, (CALL,))],
+        ),
+        ("", [], []),
     ],
 )
-def test_an_answer_of_the_ai_sdk_is_a_text_and_calls(written: Any, calls: Any, content: Any) -> None:
-    expected = [] if content is None else [{"role": "assistant", "content": content}]
-    assert answer(written, calls) == expected
+def test_an_answer_of_the_ai_sdk_is_a_text_and_calls(
+    written: Any, calls: Any, messages: list[Message]
+) -> None:
+    assert list(map(message_of, answer(written, calls))) == messages
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        (
+            {"type": "tool-call", "toolCallId": "c1", "toolName": "find", "input": {"q": "a"}},
+            {
+                "type": "tool-result",
+                "toolCallId": "c1",
+                "toolName": "find",
+                "output": {"type": "json", "value": {"n": 1}},
+            },
+        ),
+        (
+            {"toolRequest": {"name": "find", "ref": "c1", "input": {"q": "a"}}},
+            {"toolResponse": {"name": "find", "ref": "c1", "output": {"n": 1}}},
+        ),
+        (
+            {"tool_call": {"tool_name": "find", "id": "c1", "arguments": {"q": "a"}}},
+            {"tool_call_result": {"result": '{"n": 1}', "origin": {"tool_name": "find", "id": "c1"}}},
+        ),
+        (
+            {"functionCall": {"name": "find", "id": "c1", "args": {"q": "a"}}},
+            {"functionResponse": {"name": "find", "id": "c1", "response": {"n": 1}}},
+        ),
+    ],
+)
+def test_a_call_and_its_result_are_parts_of_messages_in_each_frameworks_form(
+    call: dict[str, Any], result: dict[str, Any]
+) -> None:
+    asked, answered = ({"role": "model", "content": [call]}, {"role": "tool", "content": [result]})
+    assert message_of(asked) == Message("assistant", None, (CALL,))
+    assert message_of(answered) == Message("tool", None, (), (FOUND,))
 
 
 @pytest.mark.parametrize(
