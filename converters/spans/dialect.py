@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.observation import Kind, Observation
+from spangrade.converters.spans.observation import Kind, Observation, changed
 from spangrade.tracer.span import LogRecord, Span
 
 Attributes: TypeAlias = Mapping[str, Any]
@@ -55,6 +55,10 @@ class Dialect(NamedTuple):
     - `names` are the conventions' names for attributes that its spans have under others; an attribute of the
       conventions' own name comes first.
     - `kind` tells a span's kind; None, or where it returns None, for that of the conventions.
+    - `inputs` and `outputs` are attributes with what a span was given and what it returned, by its kind: the
+      messages of a model, the arguments and the result of a tool, the user's message and the reply of a run.
+      The first that a span has counts.
+    - `named_by_span` are the kinds whose spans have the name of their agent or tool.
     - `values` are attributes under the conventions' names that take more than another name.
     - `fixes` change the observation of a kind, or, under None and before those, that of any.
     - `alone` tells whether only what `names` and `values` give is read, and nothing else by the conventions:
@@ -71,6 +75,9 @@ class Dialect(NamedTuple):
     only_if: Callable[[Span], bool] | None = None
     names: Mapping[str, str] = _NONE
     kind: KindOf | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    named_by_span: frozenset[Kind] = frozenset()
     values: Values | None = None
     fixes: Mapping[Kind | None, Fix] = _NONE
     alone: bool = False
@@ -94,6 +101,15 @@ def kind_by(attribute: str, kinds: Mapping[str | None, Kind], default: Kind | No
         return kinds.get(word, default) if isinstance(word, str | None) else default
 
     return kind
+
+
+def failing(attribute: str, word: str) -> Fix:
+    """Return a fix by which an observation is one of a failure where an attribute has this word."""
+
+    def fix(observation: Observation, _: Span, attributes: Attributes) -> Observation:
+        return changed(observation, failed=True) if attributes.get(attribute) == word else observation
+
+    return fix
 
 
 def renaming(names: Mapping[str, str]) -> Callable[[Attributes], dict[str, Any]]:

@@ -94,8 +94,13 @@ def _is_context(name: str, value: Any) -> bool:
 def with_io(run: RunSpan, inputs: Any, outputs: Any, *, topmost: bool = False) -> RunSpan:
     """Return a run with the user's message and the reply that its input and its output show.
 
-    What it has already comes first; a bare text counts only where the run is `topmost`.
+    What it has already comes first; a bare text counts only where the run is `topmost`. Of a recorded call of
+    a function it is the one positional argument, else the named ones.
     """
+    if isinstance(inputs, dict) and inputs.keys() == {"args", "kwargs"}:
+        positional, named = inputs["args"], inputs["kwargs"]
+        is_one = isinstance(positional, list) and len(positional) == 1 and not named
+        inputs = positional[0] if is_one else named
     return changed(
         run,
         user_input=run.exchange.user_input or user_input(inputs, topmost=topmost),

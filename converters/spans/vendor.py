@@ -6,15 +6,26 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans import provider_values, run_io
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.observation import Kind, ModelCall, Observation, RunSpan, ToolUse, changed
+from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.structure import kind_in_word
-from spangrade.converters.spans.values import count, json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
 _KINDS: Mapping[str, Kind] = {"agent": "agent", "llm": "llm", "tool": "tool", "workflow": "workflow"}
+# The conventions' names by the fields of a `Vendor`, and those of spans of which it tells no kind.
+_OF_ANY_KIND = {
+    "session_id": semconv.CONVERSATION_ID,
+    "input_tokens": semconv.INPUT_TOKENS,
+    "output_tokens": semconv.OUTPUT_TOKENS,
+}
+_FIELDS = {
+    **_OF_ANY_KIND,
+    "agent_name": semconv.AGENT_NAME,
+    "model": semconv.REQUEST_MODEL,
+    "tool_name": semconv.TOOL_NAME,
+    "call_id": semconv.TOOL_CALL_ID,
+}
 
 
 class Vendor(NamedTuple):
@@ -49,69 +60,25 @@ def dialect_of_vendor(vendor: Vendor) -> Dialect:
         name=vendor.name,
         signs=Signs(scopes=frozenset(vendor.scopes), attributes=frozenset(vendor.attributes)),
         kind=lambda _, attributes: _kind(vendor, attributes),
+        inputs=tuple(filter(None, (vendor.arguments, vendor.input))),
+        outputs=tuple(filter(None, (vendor.result, vendor.output))),
         values=partial(_values, vendor),
-        fixes={
-            "llm": partial(_with_tokens, vendor),
-            "tool": _with_arguments,
-            "agent": partial(_run, vendor),
-            "workflow": partial(_run, vendor),
-        },
     )
 
 
-def _values(vendor: Vendor, span: Span, attributes: Attributes, kind: Kind | None) -> Attributes:
+def _values(vendor: Vendor, span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     """Return the values of a vendor's attributes, under the conventions' names."""
-    session = _given(attributes, semconv.CONVERSATION_ID, vendor.session_id)
-    if kind is None:
-        return session
+    fields = _FIELDS if kind is not None else _OF_ANY_KIND
     own = {
-        **session,
-        **_given(attributes, semconv.AGENT_NAME, vendor.agent_name),
-        **_given(attributes, semconv.REQUEST_MODEL, vendor.model),
-        **_given(attributes, semconv.TOOL_NAME, vendor.tool_name),
-        **_given(attributes, semconv.TOOL_CALL_ID, vendor.call_id),
+        name: attributes[key]
+        for field, name in fields.items()
+        if (key := getattr(vendor, field)) in attributes
     }
-    if kind == "llm":
-        exchange = provider_values.exchange(*_io(vendor, attributes))
-        own |= {name: messages for name, messages in exchange.items() if messages}
-    elif kind == "tool":
+    if kind == "tool":
         own.setdefault(semconv.TOOL_NAME, span.name)
-        own |= _given(attributes, semconv.TOOL_CALL_ARGUMENTS, vendor.arguments, vendor.input)
-        own |= _given(attributes, semconv.TOOL_CALL_RESULT, vendor.result, vendor.output)
     elif kind == "agent" and semconv.AGENT_NAME not in attributes:
         own.setdefault(semconv.AGENT_NAME, span.name)
     return own
-
-
-def _given(attributes: Attributes, name: str, *own: str | None) -> dict[str, Any]:
-    """Return the first of a vendor's attributes that a span has, under a name of the conventions."""
-    return next(({name: attributes[key]} for key in own if key is not None and key in attributes), {})
-
-
-def _io(vendor: Vendor, attributes: Attributes) -> tuple[Any, Any]:
-    given, returned = (parse_json(attributes.get(key or "")) for key in (vendor.input, vendor.output))
-    return given, returned
-
-
-def _with_tokens(
-    vendor: Vendor, observation: ModelCall | RunSpan, _: Span, attributes: Attributes
-) -> ModelCall | RunSpan:
-    names = (("input_tokens", vendor.input_tokens), ("output_tokens", vendor.output_tokens))
-    counts = {field: count(attributes.get(key or "")) for field, key in names}
-    return changed(observation, **{field: number for field, number in counts.items() if number is not None})
-
-
-def _with_arguments(call: ToolUse, _: Span, __: Attributes) -> ToolUse:
-    arguments = run_io.arguments(parse_json(call.arguments))
-    return call if arguments is None else call._replace(arguments=json_text(arguments))
-
-
-def _run(vendor: Vendor, run: RunSpan, span: Span, attributes: Attributes) -> Observation:
-    given, returned = _io(vendor, attributes)
-    run = run._replace(
-        run_input=run_io.user_input(given, topmost=True), run_output=run_io.response(returned, topmost=True)
-    )
-    return _with_tokens(vendor, run, span, attributes)
 
 
 def _kind(vendor: Vendor, attributes: Mapping[str, Any]) -> Kind | None:

@@ -7,12 +7,12 @@ others are their difference from it: they give `read_attributes` what they have 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans import cached_tokens, run_io
+from spangrade.converters.spans import cached_tokens, provider_values, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
 from spangrade.converters.spans.declarations import declared_tools, instructions
@@ -511,22 +511,45 @@ def _messages(
     return history, inputs, outputs
 
 
+def _first_json(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the value of the first of some attributes that a span has, of a JSON text its own."""
+    return parse_json(next((value for name in names if (value := attributes.get(name)) is not None), None))
+
+
+def _of_io(kind: Kind | None, given: Any, returned: Any) -> dict[str, Any]:
+    """Return under the conventions' names what a model or a tool was given and returned."""
+    if kind == "llm":
+        return provider_values.exchange(given, returned)
+    if kind == "tool":
+        return {semconv.TOOL_CALL_ARGUMENTS: run_io.arguments(given), semconv.TOOL_CALL_RESULT: returned}
+    return {}
+
+
 def reader(dialect: Dialect) -> Read:
     """Return the function that reads a span of a dialect."""
     if dialect.read is not None:
         return dialect.read
     tell_kind, values, fixes, alone = dialect.kind, dialect.values, dialect.fixes, dialect.alone
     renamed = renaming(dialect.names) if dialect.names else None
-    fix_any = fixes.get(None)
+    fix_any, has_io = fixes.get(None), bool(dialect.inputs or dialect.outputs)
 
     def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
         attributes = with_events(span, logs)
         kind = None if tell_kind is None else tell_kind(span, attributes)
         own = {} if renamed is None else renamed(attributes)
+        if has_io:
+            io = [_first_json(attributes, names) for names in (dialect.inputs, dialect.outputs)]
+            own = _of_io(kind, *io) | own
+        if kind in dialect.named_by_span:
+            own[semconv.TOOL_NAME if kind == "tool" else semconv.AGENT_NAME] = span.name
         if values is not None:
             own |= values(span, attributes, kind)
         given = own if alone else {**attributes, **own} if own else attributes
         observation = read_attributes(span, given, kind)
+        if has_io and isinstance(observation, RunSpan):
+            observation = run_io.with_io(observation, *io, topmost=span.parent_span_id is None)
+        elif has_io and isinstance(observation, ToolUse):
+            observation = run_io.with_tool_output(observation, io[1])
         if fix_any is not None:
             observation = fix_any(observation, span, attributes)
         fix = fixes.get(kind_of(observation)) if fixes else None

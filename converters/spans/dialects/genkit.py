@@ -8,19 +8,18 @@ https://genkit.dev/docs/observability/telemetry-collection/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.observation import Kind, ModelCall, Observation, RunSpan, SpanFailure, changed
-from spangrade.converters.spans.values import count, json_object, known, objects, parse_json, text
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, failing
+from spangrade.converters.spans.observation import Kind, ModelCall, changed
+from spangrade.converters.spans.values import count, json_object, known, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
 _KINDS: Mapping[str | None, Kind] = {"flow": "workflow", "model": "llm", "tool": "tool", "tool.v2": "tool"}
 _PROVIDERS = {"googleai": "gcp.gemini", "vertexai": "gcp.vertex_ai"}
-_INPUT, _OUTPUT = "genkit:input", "genkit:output"
+_OUTPUT = "genkit:output"
 # Gemini's names for the counts of Genkit's usage, which leaves Gemini's thoughts out of the output, too.
 _USAGE = {
     "promptTokenCount": "inputTokens",
@@ -33,28 +32,6 @@ _USAGE = {
 def _kind(_: Span, attributes: Attributes) -> Kind:
     subtype = text(attributes.get("genkit:metadata:subtype")) or text(attributes.get("genkit:type"))
     return _KINDS.get(subtype, "other")
-
-
-def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    if kind == "llm":
-        inputs, output = (json_object(attributes.get(name)) for name in (_INPUT, _OUTPUT))
-        # Older versions have candidates.
-        answers = [output.get("message"), *(one.get("message") for one in objects(output.get("candidates")))]
-        return {
-            semconv.INPUT_MESSAGES: objects(inputs.get("messages")) or None,
-            semconv.OUTPUT_MESSAGES: objects(answers) or None,
-        }
-    return {semconv.TOOL_NAME: attributes.get("genkit:name")} if kind == "tool" else {}
-
-
-def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
-    is_error = attributes.get("genkit:state") == "error"
-    return observation._replace(failure=observation.failure or SpanFailure()) if is_error else observation
-
-
-def _flow(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
-    inputs, outputs = (parse_json(attributes.get(name)) for name in (_INPUT, _OUTPUT))
-    return run_io.with_io(run, inputs, outputs, topmost=True)
 
 
 def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
@@ -76,14 +53,11 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
 DIALECT = Dialect(
     name="genkit",
     signs=Signs(attributes=frozenset({"genkit:type"})),
-    names={
-        "genkit:sessionId": semconv.CONVERSATION_ID,
-        _INPUT: semconv.TOOL_CALL_ARGUMENTS,
-        _OUTPUT: semconv.TOOL_CALL_RESULT,
-    },
+    names={"genkit:sessionId": semconv.CONVERSATION_ID, "genkit:name": semconv.TOOL_NAME},
     kind=_kind,
-    values=_values,
-    fixes={None: _any, "llm": _model_call, "workflow": _flow},
+    inputs=("genkit:input",),
+    outputs=(_OUTPUT,),
+    fixes={None: failing("genkit:state", "error"), "llm": _model_call},
     alone=True,
     advice=Advice(
         name="Genkit",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans import cached_tokens, provider_values, run_io
+from spangrade.converters.spans import cached_tokens, provider_values
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
@@ -21,7 +21,6 @@ from spangrade.converters.spans.observation import (
     ModelCall,
     Observation,
     RunSpan,
-    ToolUse,
     changed,
     named_run,
 )
@@ -46,7 +45,7 @@ _KINDS: dict[str | None, Kind] = {
     "span": "workflow",
     "tool": "tool",
 }
-_CALL = {"args", "kwargs"}
+_INPUTS = ("langfuse.observation.input", "langfuse.trace.input")
 _DETAILS = {
     "cached_input_tokens": ("input_cached_tokens", "input_cache_read", "cache_read_input_tokens"),
     "reasoning_tokens": ("output_reasoning_tokens", "output_reasoning"),
@@ -54,18 +53,13 @@ _DETAILS = {
 }
 
 
-def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    own: dict[str, Any] = {
+def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
+    declared, given = _without_declarations(attributes) if kind == "llm" else ([], None)
+    return {
         semconv.CONVERSATION_ID: first_text(map(attributes.get, ("session.id", "langfuse.session.id"))),
         semconv.USER_ID: first_text(map(attributes.get, ("user.id", "langfuse.user.id"))),
+        **({semconv.INPUT_MESSAGES: provider_values.request_messages(given) or None} if declared else {}),
     }
-    inputs, outputs = _value(attributes, "input"), _value(attributes, "output")
-    if kind == "llm":
-        own |= provider_values.exchange(_without_declarations(inputs)[1], outputs)
-    elif kind == "tool":
-        own |= {semconv.TOOL_NAME: span.name, semconv.TOOL_CALL_RESULT: outputs}
-        own[semconv.TOOL_CALL_ARGUMENTS] = run_io.arguments(inputs)
-    return own
 
 
 def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
@@ -76,8 +70,8 @@ def _any(observation: Observation, _: Span, attributes: Attributes) -> Observati
     return changed(observation, failed=True, error=error or message)
 
 
-def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
-    declared, _inputs = _without_declarations(_value(attributes, "input"))
+def _model_call(call: ModelCall, __: Span, attributes: Attributes) -> ModelCall:
+    declared, _ = _without_declarations(attributes)
     usage = json_object(attributes.get("langfuse.observation.usage_details"))
     model = text(attributes.get("langfuse.observation.model.name"))
     is_own = "input" in usage or "output" in usage
@@ -87,45 +81,27 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     )
 
 
-def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
-    return run_io.with_tool_output(call, _value(attributes, "output"))
-
-
 def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
-    _declared, inputs = _without_declarations(_value(attributes, "input"))
     named = named_run(run, span.name if run.is_agent or _is_langchains_agent(span) else None)
-    named = run_io.with_io(named, _argument(inputs), _value(attributes, "output"))
     return changed(named, only_topmost=attributes[_KIND] == "span")
 
 
-def _value(attributes: Attributes, side: str) -> Any:
-    value = attributes.get(f"langfuse.observation.{side}")
-    return parse_json(attributes.get(f"langfuse.trace.{side}") if value is None else value)
-
-
-def _without_declarations(messages: Any) -> tuple[list[Any], Any]:
+def _without_declarations(attributes: Attributes) -> tuple[list[Any], Any]:
     """Return the tools' declarations that LangChain's callbacks put among the messages, and the messages."""
-    if not isinstance(messages, list):
-        return [], messages
+    messages = parse_json(attributes.get(_INPUTS[0], attributes.get(_INPUTS[1])))
     declared = [
         message["content"]
         for message in objects(messages)
         if message.get("role") == "tool" and json_object(message.get("content")).get("type") == "function"
     ]
+    if not declared:
+        return [], messages
     return declared, [m for m in messages if not (isinstance(m, dict) and m.get("content") in declared)]
 
 
 def _is_langchains_agent(span: Span) -> bool:
     """Return whether a chain of LangChain is an agent's own run."""
     return bool(parse_json(span.attributes.get("langfuse.observation.metadata.lc_agent_name")) == span.name)
-
-
-def _argument(value: Any) -> Any:
-    """Return the one positional argument of a recorded call of a function, else its named arguments."""
-    if not isinstance(value, dict) or value.keys() != _CALL:
-        return value
-    positional, named = value["args"], value["kwargs"]
-    return positional[0] if isinstance(positional, list) and len(positional) == 1 and not named else named
 
 
 def _tokens(usage: Mapping[str, Any], model: str | None) -> dict[str, Any]:
@@ -157,8 +133,11 @@ DIALECT = Dialect(
     name="langfuse",
     signs=Signs(attributes=frozenset({_KIND})),
     kind=kind_by(_KIND, _KINDS, "other"),
+    inputs=_INPUTS,
+    outputs=("langfuse.observation.output", "langfuse.trace.output"),
+    named_by_span=frozenset({"tool"}),
     values=_values,
-    fixes={None: _any, "llm": _model_call, "tool": _tool, "agent": _run, "workflow": _run},
+    fixes={None: _any, "llm": _model_call, "agent": _run, "workflow": _run},
     alone=True,
     advice=Advice(
         name="Langfuse",

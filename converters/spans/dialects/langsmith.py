@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans import langchain_values, provider_values, run_io
+from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, Observation, RunSpan, ToolUse, changed, named_run
@@ -19,6 +19,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
 _KIND = "langsmith.span.kind"
+_INPUTS, _OUTPUTS = "gen_ai.prompt", "gen_ai.completion"
 _METADATA = "langsmith.metadata."
 _CONVERSATION_IDS = tuple(_METADATA + name for name in ("session_id", "thread_id", "conversation_id"))
 _INTEGRATION = _METADATA + "ls_integration"
@@ -40,26 +41,14 @@ def _is_whole(attributes: Attributes) -> bool:
     return _METADATA + "langgraph_node" not in attributes
 
 
-def _io(attributes: Attributes) -> tuple[Any, Any]:
-    inputs, outputs = (parse_json(attributes.get(f"gen_ai.{side}")) for side in ("prompt", "completion"))
-    return inputs, outputs
-
-
 def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     own: dict[str, Any] = {semconv.CONVERSATION_ID: first_text(map(attributes.get, _CONVERSATION_IDS))}
-    inputs, outputs = _io(attributes)
-    if kind == "llm":
-        own |= provider_values.exchange(inputs, outputs)
-    elif kind == "tool":
+    if kind == "tool":
+        outputs = parse_json(attributes.get(_OUTPUTS))
+        is_wrapped = isinstance(outputs, dict) and outputs.keys() <= {"output"}
         own[semconv.TOOL_NAME] = text(attributes.get(semconv.TOOL_NAME)) or span.name
-        own[semconv.TOOL_CALL_ARGUMENTS] = run_io.arguments(inputs)
-        own[semconv.TOOL_CALL_RESULT] = _tool_output(outputs)
+        own[semconv.TOOL_CALL_RESULT] = outputs.get("output") if is_wrapped else outputs
     return own
-
-
-def _tool_output(outputs: Any) -> Any:
-    is_wrapped = isinstance(outputs, dict) and outputs.keys() <= {"output"}
-    return outputs.get("output") if is_wrapped else outputs
 
 
 def _any(observation: Observation, _: Span, __: Attributes) -> Observation:
@@ -72,16 +61,14 @@ def _any(observation: Observation, _: Span, __: Attributes) -> Observation:
     return observation._replace(failure=observation.failure._replace(error=error))
 
 
-def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
-    outputs = _tool_output(_io(attributes)[1])
-    return run_io.with_tool_output(call._replace(agent=None), outputs)
+def _tool(call: ToolUse, _: Span, __: Attributes) -> ToolUse:
+    return call._replace(agent=None)
 
 
 def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
-    inputs, outputs = _io(attributes)
+    outputs = parse_json(attributes.get(_OUTPUTS))
     is_agent, is_graph = _is_agent(span), _INTEGRATION in attributes
-    run = run_io.with_io(named_run(run, span.name if is_agent else None), inputs, outputs)
-    run = changed(run, only_topmost=not is_agent and not is_graph)
+    run = changed(named_run(run, span.name if is_agent else None), only_topmost=not is_agent and not is_graph)
     if _is_whole(attributes) and (is_graph or langchain_values.holds_messages(outputs)):
         return changed(run, state=langchain_values.state_writes(outputs, span.end_ns))
     return run
@@ -91,6 +78,8 @@ DIALECT = Dialect(
     name="langsmith",
     signs=Signs(attributes=frozenset({_KIND})),
     kind=_kind,
+    inputs=(_INPUTS,),
+    outputs=(_OUTPUTS,),
     values=_values,
     fixes={None: _any, "tool": _tool, "workflow": _run},
     advice=Advice(

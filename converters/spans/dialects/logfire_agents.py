@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans import provider_values, run_io
+from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import (
@@ -22,7 +22,7 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
-from spangrade.converters.spans.values import json_object, parse_json, text
+from spangrade.converters.spans.values import json_object, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -44,14 +44,8 @@ def _kind(span: Span, attributes: Attributes) -> Kind:
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     own: dict[str, Any] = {semconv.AGENT_NAME: attributes.get("name") if kind == "agent" else None}
-    if kind == "llm":
-        given = attributes.get("raw_input", attributes.get("input"))
-        returned = attributes.get("response", attributes.get("output"))
-        own |= provider_values.exchange(given, returned)
-    elif kind == "tool":
-        arguments = run_io.arguments(parse_json(attributes.get("input")))
-        own |= {semconv.TOOL_NAME: attributes.get("name"), semconv.TOOL_CALL_ARGUMENTS: arguments}
-        own[semconv.TOOL_CALL_RESULT] = attributes.get("output")
+    if kind == "tool":
+        own[semconv.TOOL_NAME] = attributes.get("name")
     elif kind == "handoff":
         own[semconv.AGENT_NAME] = attributes.get("from_agent")
     elif kind == "workflow":
@@ -88,6 +82,8 @@ DIALECT = Dialect(
     name="logfire-agents",
     signs=Signs(scopes=frozenset({"logfire.openai_agents"})),
     kind=_kind,
+    inputs=("raw_input", "input"),
+    outputs=("response", "output"),
     values=_values,
     fixes={None: _any, "agent": _agent, "llm": _model_call, "handoff": _handoff},
     before=("openinference",),

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans import cached_tokens, provider_values, run_io
+from spangrade.converters.spans import cached_tokens, provider_values
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.observation import Kind, ModelCall, RunSpan, changed, named_run
+from spangrade.converters.spans.observation import Kind, ModelCall, changed
 from spangrade.converters.spans.values import first_text, json_object, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
-_KIND = "mlflow.spanType"
+_KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs"
 _KINDS: dict[str | None, Kind] = {
     "AGENT": "agent",
     "CHAIN": "workflow",
@@ -31,30 +31,18 @@ _KINDS: dict[str | None, Kind] = {
 _METHOD = frozenset(".(")
 
 
-def _kind(_: Span, attributes: Attributes) -> Kind:
-    return _KINDS.get(text(parse_json(attributes[_KIND])), "other")
+def _kind(span: Span, attributes: Attributes) -> Kind:
+    kind = _KINDS.get(text(parse_json(attributes[_KIND])), "other")
+    return "workflow" if kind == "agent" and not _METHOD.isdisjoint(span.name) else kind
 
 
-def _io(attributes: Attributes) -> tuple[Any, Any]:
-    return parse_json(attributes.get("mlflow.spanInputs")), parse_json(attributes.get("mlflow.spanOutputs"))
-
-
-def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    own = {
-        semconv.CONVERSATION_ID: parse_json(attributes.get("mlflow.trace.session")),
-        semconv.USER_ID: parse_json(attributes.get("mlflow.trace.user")),
-    }
-    inputs, outputs = _io(attributes)
-    if kind == "llm":
-        own |= provider_values.exchange(inputs, outputs)
-    elif kind == "tool":
-        own |= {semconv.TOOL_NAME: span.name, semconv.TOOL_CALL_RESULT: outputs}
-        own[semconv.TOOL_CALL_ARGUMENTS] = run_io.arguments(inputs)
-    return own
+def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
+    names = {semconv.CONVERSATION_ID: "mlflow.trace.session", semconv.USER_ID: "mlflow.trace.user"}
+    return {name: parse_json(attributes.get(own)) for name, own in names.items()}
 
 
 def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
-    request, response = map(json_object, _io(attributes))
+    request, response = (json_object(attributes.get(name)) for name in (_INPUTS, _OUTPUTS))
     models = (attributes.get("mlflow.llm.model"), response.get("model"), request.get("model"))
     model = first_text(map(parse_json, models))
     provider = text(parse_json(attributes.get("mlflow.llm.provider")))
@@ -67,17 +55,15 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     return changed(call, **counts | of_response)
 
 
-def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
-    run = named_run(run, span.name if run.is_agent and _METHOD.isdisjoint(span.name) else None)
-    return run_io.with_io(run, *_io(attributes), topmost=span.parent_span_id is None)
-
-
 DIALECT = Dialect(
     name="mlflow",
     signs=Signs(attributes=frozenset({_KIND})),
     kind=_kind,
+    inputs=(_INPUTS,),
+    outputs=(_OUTPUTS,),
+    named_by_span=frozenset({"agent", "tool"}),
     values=_values,
-    fixes={"llm": _model_call, "agent": _run, "workflow": _run},
+    fixes={"llm": _model_call},
     alone=True,
     advice=Advice(
         name="MLflow",

@@ -8,12 +8,9 @@ https://docs.pipecat.ai/server/utilities/opentelemetry
 
 from __future__ import annotations
 
-from typing import Any
-
-from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.observation import Kind, ModelCall, Observation, SpanFailure, ToolUse, changed
+from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, failing
+from spangrade.converters.spans.observation import Kind, ModelCall, Observation, changed
 from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -27,15 +24,9 @@ def _kind(span: Span, attributes: Attributes) -> Kind | None:
         return "turn"
     if span.name.startswith(_LIVE):
         return "other"
-    return "tool" if text(attributes.get("tool.function_name")) else None
-
-
-def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
-    session = text(attributes.get("conversation.id"))
-    own = {semconv.CONVERSATION_ID: session} if session else {}
     if attributes.get(semconv.OPERATION_NAME) == semconv.CHAT:
-        own |= provider_values.exchange(attributes.get("input"), attributes.get("output"))
-    return own
+        return "llm"
+    return "tool" if text(attributes.get("tool.function_name")) else None
 
 
 def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
@@ -48,23 +39,20 @@ def _model_call(call: ModelCall, _: Span, __: Attributes) -> ModelCall:
     return changed(call, text_only=True)
 
 
-def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
-    is_error = attributes.get("tool.result_status") == "error"
-    return call._replace(failure=call.failure or SpanFailure()) if is_error else call
-
-
 DIALECT = Dialect(
     name="pipecat",
     signs=Signs(scope_prefixes=("pipecat",)),
     names={
+        "conversation.id": semconv.CONVERSATION_ID,
         "tool.function_name": semconv.TOOL_NAME,
         "tool.call_id": semconv.TOOL_CALL_ID,
         "tool.arguments": semconv.TOOL_CALL_ARGUMENTS,
         "tool.result": semconv.TOOL_CALL_RESULT,
     },
     kind=_kind,
-    values=_values,
-    fixes={None: _any, "llm": _model_call, "tool": _tool},
+    inputs=("input",),
+    outputs=("output",),
+    fixes={None: _any, "llm": _model_call, "tool": failing("tool.result_status", "error")},
     advice=Advice(
         name="Pipecat",
         content="set enable_tracing=True on the pipeline task",
