@@ -65,6 +65,8 @@ def with_agent(observation: Observation, span: Span) -> Observation:
         return observation._replace(agent=declared) if declared else observation
     if not isinstance(observation, RunSpan):
         return observation
+    if declared := _declared(attributes):
+        observation = observation._replace(declares_agent=declared)
     if observation.is_agent and _MIDDLEWARE.search(observation.name or ""):
         return observation._replace(is_agent=False, name=None, agent=None)
     if observation.name is None and _says_agent(observation, attributes):
@@ -73,7 +75,7 @@ def with_agent(observation: Observation, span: Span) -> Observation:
         return observation
     is_node = _is_plumbing(observation, attributes)
     if not is_node and (span.scope_name or "").startswith(_OF_NODES):
-        explicit = _declared(attributes) == observation.name or any(name in attributes for name in _EXPLICIT)
+        explicit = declared == observation.name or any(name in attributes for name in _EXPLICIT)
         is_node = not explicit
     return observation._replace(traits=observation.traits | {"is_node"}) if is_node else observation
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.spans.messages import plain_message
-from spangrade.converters.spans.observation import MessageCall, Observation, ToolResult, ToolUse, changed
+from spangrade.converters.spans.observation import MessageCall, RunSpan, ToolResult, ToolUse, changed
 from spangrade.converters.spans.values import count, json_object, json_text, literal, objects, text
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.span import Span
@@ -143,11 +143,6 @@ def generated_message(value: Any) -> Any:
     return generations.get("message") if isinstance(generations, dict) else None
 
 
-def is_control_flow(exception: str) -> bool:
-    """Return whether an exception's type or message is one that LangGraph raises to hand over or to wait."""
-    return _CONTROL_FLOW.match(exception) is not None
-
-
 def state_writes(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], ...]:
     """Return the write of a graph's channels without its messages; no write if there are no others."""
     if not isinstance(channels, dict):
@@ -156,9 +151,11 @@ def state_writes(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, A
     return ((time_ns, others),) if others else ()
 
 
-def holds_messages(value: Any) -> bool:
-    """Return whether a chain's input or output is a graph's state with messages in it."""
-    return bool(_messages(value))
+def with_state(run: RunSpan, output: Any, end_ns: int, *, is_graph: bool, is_node: bool) -> RunSpan:
+    """Return the run of a graph with the state that it returned; that of a node is its graph's."""
+    if is_node or not (is_graph or _messages(output)):
+        return run
+    return changed(run, state=state_writes(output, end_ns))
 
 
 def is_langchain(span: Span, metadata: Mapping[str, Any]) -> bool:
@@ -178,19 +175,21 @@ def agent_name(run: str, metadata: Mapping[str, Any], *, is_agent: bool) -> str 
     return run if is_agent and is_node and run not in _NOT_AGENTS and not run.endswith("Parser") else None
 
 
-def without_control_flow(observation: Observation, span: Span, _: Mapping[str, Any]) -> Observation:
-    """Return an observation without its failure if LangGraph raised that to hand over or to wait."""
-    if observation.failure is None:
-        return observation
+def only_hands_over(span: Span) -> bool:
+    """Return whether all that a failed span raised is what LangGraph raises to hand over or to wait."""
     raised = [
-        e["attributes"].get("exception.type") or _first_line(e["attributes"].get("exception.message"))
+        (e["attributes"].get("exception.type"), e["attributes"].get("exception.message"))
         for e in span.events
         if e.get("name") == "exception"
     ]
-    names = raised or [span.attributes.get("error.type") or _first_line(span.status_message)]
-    if all(isinstance(name, str) and _CONTROL_FLOW.match(name) for name in names):
-        return observation._replace(failure=None)
-    return observation
+    return all(
+        _is_control_flow(kind) or _is_control_flow(_first_line(message))
+        for kind, message in raised or [(span.attributes.get("error.type"), span.status_message)]
+    )
+
+
+def _is_control_flow(exception: Any) -> bool:
+    return isinstance(exception, str) and _CONTROL_FLOW.match(exception) is not None
 
 
 def _first_line(message: Any) -> str | None:

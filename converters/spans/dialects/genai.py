@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans import cached_tokens, provider_values, run_io
+from spangrade.converters.spans import cached_tokens, langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
 from spangrade.converters.spans.declarations import declared_tools, instructions
@@ -448,7 +448,7 @@ def _failure(span: Span, attributes: Mapping[str, Any], kind: Kind) -> SpanFailu
     if not failed and kind == "tool" and semconv.TOOL_CALL_RESULT not in attributes:
         error = _cancelled(span)
         failed = error is not None
-    if not failed:
+    if not failed or langchain_values.only_hands_over(span):
         return None
     raised = any(event.get("name") == "exception" for event in span.events)
     return SpanFailure(error, raised, _is_cut_off(span, attributes))

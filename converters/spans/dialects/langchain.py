@@ -36,7 +36,7 @@ DIALECT = Dialect(
             }
         )
     ),
-    fixes={None: langchain_values.without_control_flow, "agent": _agent, "tool": _tool},
+    fixes={"agent": _agent, "tool": _tool},
     before=("openinference",),
     advice=Advice(
         name="LangChain by OpenTelemetry",

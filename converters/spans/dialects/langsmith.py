@@ -52,13 +52,10 @@ def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, 
 
 
 def _any(observation: Observation, _: Span, __: Attributes) -> Observation:
-    """Return an observation without the traceback of its error, or without a failure that hands over."""
+    """Return an observation without the traceback of its error."""
     if observation.failure is None or observation.failure.error is None:
         return observation
-    error = observation.failure.error.partition(_TRACEBACK)[0].strip() or None
-    if error is not None and langchain_values.is_control_flow(error):
-        return observation._replace(failure=None)
-    return observation._replace(failure=observation.failure._replace(error=error))
+    return changed(observation, error=observation.failure.error.partition(_TRACEBACK)[0].strip() or None)
 
 
 def _tool(call: ToolUse, _: Span, __: Attributes) -> ToolUse:
@@ -69,9 +66,8 @@ def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
     outputs = parse_json(attributes.get(_OUTPUTS))
     is_agent, is_graph = _is_agent(span), _INTEGRATION in attributes
     run = changed(named_run(run, span.name if is_agent else None), only_topmost=not is_agent and not is_graph)
-    if _is_whole(attributes) and (is_graph or langchain_values.holds_messages(outputs)):
-        return changed(run, state=langchain_values.state_writes(outputs, span.end_ns))
-    return run
+    is_node = not _is_whole(attributes)
+    return langchain_values.with_state(run, outputs, span.end_ns, is_graph=is_graph, is_node=is_node)
 
 
 DIALECT = Dialect(

@@ -74,13 +74,13 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
     return {semconv.TOOL_NAME: _tool_name(attributes)} if kind == "tool" else {}
 
 
-def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
+def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
     metadata = json_object(attributes.get("metadata"))
     known = (attributes.get("session.id"), observation.session.conversation_id)
     session = first_text((*known, *map(metadata.get, _CONVERSATION_IDS)))
-    if session != observation.session.conversation_id:
-        observation = changed(observation, conversation_id=session)
-    return langchain_values.without_control_flow(observation, span, attributes)
+    if session == observation.session.conversation_id:
+        return observation
+    return changed(observation, conversation_id=session)
 
 
 def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
@@ -154,20 +154,12 @@ def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
     metadata = json_object(attributes.get("metadata"))
     value = parse_json(attributes.get("input.value", attributes.get("crew_inputs")))
     output = parse_json(attributes.get("output.value"))
-    run = run_io.with_io(
-        named_run(run, _agent(run, span, attributes, metadata))._replace(
-            declares_agent=text(metadata.get("lc_agent_name"))
-        ),
-        value,
-        output,
-        topmost=span.parent_span_id is None,
-    )
-    is_graph = (
-        span.name == "LangGraph" or "ls_integration" in metadata or langchain_values.holds_messages(output)
-    )
-    if is_graph and "langgraph_node" not in metadata and langchain_values.is_langchain(span, metadata):
-        return changed(run, state=langchain_values.state_writes(output, span.end_ns))
-    return run
+    run = named_run(run, _agent(run, span, attributes, metadata))
+    run = run_io.with_io(run, value, output, topmost=span.parent_span_id is None)
+    if not langchain_values.is_langchain(span, metadata):
+        return run
+    is_graph, is_node = span.name == "LangGraph" or "ls_integration" in metadata, "langgraph_node" in metadata
+    return langchain_values.with_state(run, output, span.end_ns, is_graph=is_graph, is_node=is_node)
 
 
 def _agent(run: RunSpan, span: Span, attributes: Attributes, metadata: Mapping[str, Any]) -> str | None:

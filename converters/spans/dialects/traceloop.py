@@ -100,13 +100,10 @@ def _any(observation: Observation, span: Span, attributes: Attributes) -> Observ
     ids = (attributes.get(_PROPERTIES + key) for key in _CONVERSATION_IDS)
     session = observation.session.conversation_id or first_text(ids)
     observation = changed(observation, conversation_id=session)._replace(agent=agent or observation.agent)
-    observation = langchain_values.without_control_flow(observation, span, attributes)
-    if isinstance(observation, RunSpan):
-        return observation._replace(declares_agent=agent)
     said = read_exchange(attributes.get(semconv.INPUT_MESSAGES), None).user_input
     if isinstance(observation, Structure) and said and semconv.INPUT_MESSAGES not in span.attributes:
         # With LangChain, a call's messages may be events of the task around it.
-        return RunSpan(*observation, exchange=MessageExchange(said), declares_agent=agent)
+        return RunSpan(*observation, exchange=MessageExchange(said))
     return observation
 
 
@@ -129,7 +126,6 @@ def _workflow(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
 def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
     value, output = _payload(attributes, "input", "inputs"), _payload(attributes, "output", "outputs")
     topmost = span.parent_span_id is None or attributes.get("traceloop.span.kind") == "workflow"
-    is_graph = _PROPERTIES + "ls_integration" in attributes or langchain_values.holds_messages(output)
     metadata = json_object(json_object(attributes.get("traceloop.entity.input")).get("metadata"))
     calls, results = langchain_values.new_tool_messages(output)
     run = changed(
@@ -138,9 +134,8 @@ def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
         tool_results=run.exchange.tool_results or results,
         conversation_id=run.session.conversation_id or first_text(map(metadata.get, _CONVERSATION_IDS)),
     )
-    if is_graph and _PROPERTIES + "langgraph_node" not in attributes:
-        return changed(run, state=langchain_values.state_writes(output, span.end_ns))
-    return run
+    is_graph, is_node = (_PROPERTIES + name in attributes for name in ("ls_integration", "langgraph_node"))
+    return langchain_values.with_state(run, output, span.end_ns, is_graph=is_graph, is_node=is_node)
 
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
