@@ -15,19 +15,22 @@ from spangrade.converters.spans.observation import (
     TurnSpan,
 )
 from spangrade.converters.spans.registry import error_line
-from spangrade.evaluator.derive.completeness import lacks_model_calls, missing_spans
-from spangrade.evaluator.derive.context_window import context_window
-from spangrade.evaluator.derive.cost import estimated_models, own_priced_models, price, total_cost
+from spangrade.evaluator.derive.completeness import identity_doubt, lacks_model_calls, missing_spans
+from spangrade.evaluator.derive.cost import (
+    OwnPrice,
+    context_window,
+    estimated_models,
+    own_priced_models,
+    price,
+    total_cost,
+)
 from spangrade.evaluator.derive.declared import declared_tools, system_instruction
 from spangrade.evaluator.derive.errors import errors
 from spangrade.evaluator.derive.evaluations import recorded_scores
 from spangrade.evaluator.derive.handoffs import handoffs, is_handoff
-from spangrade.evaluator.derive.identity import identity_doubt
 from spangrade.evaluator.derive.not_understood import spans_not_understood, with_unknowns
-from spangrade.evaluator.derive.origin import origin_of
+from spangrade.evaluator.derive.origin import origin_of, simulated_messages
 from spangrade.evaluator.derive.passes import prepared
-from spangrade.evaluator.derive.price_overrides import OwnPrice
-from spangrade.evaluator.derive.simulation import simulated_messages
 from spangrade.evaluator.derive.span_tree import Tree, of_kind
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tokens import agents_with_tokens, beyond_calls

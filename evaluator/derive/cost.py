@@ -1,4 +1,4 @@
-"""The cost of model calls, by the prices of the `genai-prices` library.
+"""The cost of model calls, by prices of one's own, else those of the `genai-prices` library; context windows.
 
 The price is that of the exact model that answered, else of the requested one, else of either name without
 its date or revision (`gemini-2.5-flash` for `gemini-2.5-flash-001`), which is an estimate.
@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from spangrade.converters.spans.observation import ModelCall
-from spangrade.evaluator.derive.price_overrides import OwnPrice, own_cost
 from spangrade.evaluator.session import LLMCall
 
 if TYPE_CHECKING:
@@ -176,3 +176,55 @@ def providers_of(model: str, provider: str | None) -> Iterator[str | None]:
         yield "aws"
     if provider in FRAMEWORKS:
         yield None
+
+
+class OwnPrice(NamedTuple):
+    """The price of the models of a name or pattern (`acme-*`), in USD per million tokens.
+
+    `cached` and `written` are those of input tokens that are read from and written to a cache.
+    """
+
+    model: str
+    input: float
+    output: float
+    cached: float
+    written: float
+
+
+def own_cost(call: ModelCall, fresh: int, prices: Iterable[OwnPrice]) -> float | None:
+    """Return a call's cost in USD by the first price of its model; None if there is none.
+
+    `fresh` are its input tokens that are neither read from nor written to a cache.
+    """
+    for own in prices:
+        if any(name and _matches(own.model, name) for name in (call.model, call.requested_model)):
+            usd = (
+                fresh * own.input
+                + (call.tokens.cached_input_tokens or 0) * own.cached
+                + (call.tokens.cache_write_tokens or 0) * own.written
+                + (call.tokens.output_tokens or 0) * own.output
+            )
+            return usd / 1_000_000
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _matches(pattern: str, name: str) -> bool:
+    return re.fullmatch(translate(pattern.lower()), name.lower()) is not None
+
+
+@lru_cache(maxsize=1024)
+def context_window(model: str | None, provider: str | None) -> int | None:
+    """Return the context window of a model in tokens; None if the library has none for its exact name."""
+    if model is None:
+        return None
+    from genai_prices.data_snapshot import get_snapshot  # here, because it takes a sixth of a command's start
+
+    for provider_id in providers_of(model, provider):
+        try:
+            found = get_snapshot().find_provider_model(model, None, provider_id, None)[1]
+        except LookupError:
+            continue
+        if found.context_window is not None:
+            return found.context_window
+    return None

@@ -1,7 +1,7 @@
 """Spans that look like an agent's and that no dialect understood: their number, and the unknown facts.
 
-They are counted by scope, also in traces without a session. A scope that is not of interest is ignored: which
-ones is a setting of the database.
+They are counted by scope, also in traces without a session. A scope that is not of interest is ignored, by a
+setting of the database.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 import orjson
 
 from spangrade.converters.spans.observation import ModelCall, Observation, Structure, ToolUse
+from spangrade.evaluator.derive.settings import settings_of
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import Latency, Session, Usage
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.untrusted import column_types
 
 _SQL = "spangrade.evaluator.derive.sync.sql"
 _MOST_EXAMPLES = 20  # spans of a scope whose attributes are named
@@ -106,7 +106,7 @@ def without_session(store: Store) -> list[ScopeSpans]:
     ((has_session,),) = store.query(statement("has_session", _SQL))
     if has_session:
         return []
-    ignored = ignored_scopes(store)
+    ignored = settings_of(store).ignored_scopes
     found = _scope_spans(store.query(statement("spans_without_session", _SQL), {"most": _MOST_EXAMPLES}))
     return [one for one in found if one.scope not in ignored]
 
@@ -118,23 +118,3 @@ def _scope_spans(rows: Iterable[tuple[str | None, str, int, Sequence[str]]]) -> 
         )
         for session, scope, spans, examples in rows
     ]
-
-
-def ignored_scopes(store: Store) -> frozenset[str]:
-    """Return the scopes whose spans are not counted."""
-    if column_types(store.connection, "ignored_scopes") is None:
-        return frozenset()
-    return frozenset(scope for (scope,) in store.query("SELECT scope FROM ignored_scopes"))
-
-
-def set_ignored_scopes(store: Store, scopes: Iterable[str]) -> None:
-    """Set the scopes whose spans are not counted; if they change, all is derived again."""
-    names = frozenset(scopes)
-    if names == ignored_scopes(store):
-        return
-    with store.transaction():
-        store.query("CREATE OR REPLACE TABLE ignored_scopes (scope VARCHAR NOT NULL)")
-        for name in sorted(names):
-            store.query("INSERT INTO ignored_scopes VALUES ($name)", {"name": name})
-        if store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
-            store.query("DELETE FROM derived.progress")

@@ -14,8 +14,7 @@ from spangrade.evaluator.derive.agent_runs import (
     with_declared_agents,
     without_plumbing,
 )
-from spangrade.evaluator.derive.attempts import with_last_attempts
-from spangrade.evaluator.derive.duplicates import merge_duplicates, without_answered
+from spangrade.evaluator.derive.duplicates import merge_duplicates, with_last_attempts, without_answered
 from spangrade.evaluator.derive.errors import without_copies
 from spangrade.evaluator.derive.shapes import without_doubtful_calls
 from spangrade.evaluator.derive.span_tree import Tree, with_topmost_runs

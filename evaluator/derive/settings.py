@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import nanoarrow as na
+import orjson
+
+from spangrade.converters.spans.values import known
 from spangrade.converters.spans.vendor import Vendor
-from spangrade.evaluator.derive.not_understood import ignored_scopes, set_ignored_scopes
-from spangrade.evaluator.derive.own_dialects import own_dialects, set_own_dialects
-from spangrade.evaluator.derive.price_overrides import OwnPrice, own_prices, set_own_prices
-from spangrade.evaluator.derive.session_from import session_from
+from spangrade.evaluator.derive.cost import OwnPrice
+from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import arrow_rows, sql_types
+from spangrade.tracer.store.untrusted import column_types
 
 if TYPE_CHECKING:  # to import it takes a process that reads spans 15 ms
     from spangrade.tracer import settings as project
+
+
+_INTEGER, _TEXT, _NUMBER = na.int64(), na.string(), na.float64()
+# The tables of settings, in the order of the fields of `Settings`. The first price of a model counts.
+_TABLES: Mapping[str, dict[str, na.Schema]] = {
+    "session_from": {"position": _INTEGER, "attribute": _TEXT},
+    "ignored_scopes": {"scope": _TEXT},
+    "own_prices": {
+        "position": _INTEGER,
+        "model": _TEXT,
+        **dict.fromkeys(("input", "output", "cached", "written"), _NUMBER),
+    },
+    "own_dialects": {"position": _INTEGER, "definition": _TEXT},
+}
 
 
 class Settings(NamedTuple):
@@ -53,6 +72,11 @@ class Configured(NamedTuple):
             None if settings.redaction.mode == "off" else settings.redaction.text,
         )
 
+    def over(self, settings: Settings) -> Settings:
+        """Return settings with those that are configured."""
+        given = {"ignored_scopes": self.ignored_scopes, "prices": self.prices, "dialects": self.dialects}
+        return settings._replace(**known(given))
+
 
 NOT_CONFIGURED = Configured()
 
@@ -77,24 +101,57 @@ def _vendor(dialect: project.DialectSettings) -> Vendor:
 
 def settings_of(store: Store) -> Settings:
     """Return the settings of a database."""
-    return Settings(session_from(store), ignored_scopes(store), own_prices(store), own_dialects(store))
+    session_from, scopes, prices, dialects = (_stored(store, table) for table in _TABLES)
+    return Settings(
+        tuple(name for _, name in session_from),
+        frozenset(scope for (scope,) in scopes),
+        tuple(OwnPrice(*price) for _, *price in prices),
+        tuple(_stored_vendor(orjson.loads(definition)) for _, definition in dialects),
+    )
 
 
 def differs(store: Store, configured: Configured) -> bool:
     """Return whether a database has other settings than those configured."""
-    scopes, prices, dialects, _ = configured
-    return (
-        (scopes is not None and scopes != ignored_scopes(store))
-        or (prices is not None and prices != own_prices(store))
-        or (dialects is not None and dialects != own_dialects(store))
-    )
+    return (stored := settings_of(store)) != configured.over(stored)
 
 
 def apply(store: Store, configured: Configured) -> None:
     """Give a database the settings configured; if they change, all is derived again."""
-    if configured.ignored_scopes is not None:
-        set_ignored_scopes(store, configured.ignored_scopes)
-    if configured.prices is not None:
-        set_own_prices(store, configured.prices)
-    if configured.dialects is not None:
-        set_own_dialects(store, configured.dialects)
+    if any(value is not None for value in configured[:3]):
+        _change(store, configured.over(settings_of(store)))
+
+
+def set_session_from(store: Store, attributes: Iterable[str]) -> None:
+    """Set the names of the attributes that hold a session's id; if they change, all is derived again."""
+    _change(store, settings_of(store)._replace(session_from=tuple(dict.fromkeys(attributes))))
+
+
+def _change(store: Store, settings: Settings) -> None:
+    rows: tuple[list[tuple[Any, ...]], ...] = (
+        list(enumerate(settings.session_from)),
+        [(scope,) for scope in sorted(settings.ignored_scopes)],
+        [(position, *price) for position, price in enumerate(settings.prices)],
+        [(position, canonical(one._asdict())) for position, one in enumerate(settings.dialects)],
+    )
+    for (table, types), new in zip(_TABLES.items(), rows, strict=True):
+        if new == _stored(store, table):
+            continue
+        defined = ", ".join(f"{name} {kind} NOT NULL" for name, kind in sql_types(types).items())
+        with store.transaction():
+            store.query(f"CREATE OR REPLACE TABLE {table} ({defined})")
+            if new:
+                store.query(f"INSERT INTO {table} BY NAME FROM incoming", incoming=arrow_rows(new, types))
+            if store.query("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'derived'"):
+                store.query("DELETE FROM derived.progress")
+
+
+def _stored(store: Store, table: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a table of settings, in order; none without the table."""
+    if column_types(store.connection, table) is None:
+        return []
+    return store.query(f"SELECT {', '.join(_TABLES[table])} FROM {table} ORDER BY ALL")  # noqa: S608 (our own names)
+
+
+def _stored_vendor(definition: dict[str, Any]) -> Vendor:
+    lists = {name: tuple(definition[name]) for name in ("scopes", "attributes")}
+    return Vendor(**definition | lists | {"kinds": tuple(map(tuple, definition["kinds"]))})

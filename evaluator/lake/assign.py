@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.evaluator.derive.same_calls import KeyedCall
-from spangrade.evaluator.derive.sync.batches import batches
-from spangrade.evaluator.derive.sync.link_traces import Position
+from spangrade.evaluator.derive.sync.link_traces import KeyedCall, Position
 from spangrade.evaluator.derive.sync.observed import Trace
+from spangrade.evaluator.derive.sync.parts import in_batches
 from spangrade.evaluator.derive.sync.recorded import TraceRange
 from spangrade.evaluator.derive.sync.update import StoredTrace, linked_traces, write_traces
 from spangrade.evaluator.lake.tasks import ScanJob, Scanned, Update, lake_sql, plan_file, sessions_file
@@ -53,7 +52,7 @@ def gather_jobs(scratch: Store, update: Update, parts: Parts, most: int) -> Iter
     Each looks at about `most` records of theirs.
     """
     rows = scratch.query(lake_sql("to_gather"), {"by_attributes": bool(update.settings.session_from)})
-    groups = batches(rows, lambda row: int(row[2]), most)
+    groups = in_batches(rows, lambda row: int(row[2]), most)
     for number, group in enumerate(groups, len(parts.spans)):
         yield _gather_job(update, parts, number, group)
 

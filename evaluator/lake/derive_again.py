@@ -10,8 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from spangrade.evaluator.derive.evaluations import delete_scores
 from spangrade.evaluator.derive.schema import TABLES
-from spangrade.evaluator.derive.session_from import set_session_from
-from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured, apply, settings_of
+from spangrade.evaluator.derive.settings import (
+    NOT_CONFIGURED,
+    Configured,
+    apply,
+    set_session_from,
+    settings_of,
+)
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.lake.assign import Parts, assign, plan, read_scanned

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.derive.settings import (
     NOT_CONFIGURED,
     Configured,
     Settings,
     apply,
     differs,
+    set_session_from,
     settings_of,
 )
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint

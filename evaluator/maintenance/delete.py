@@ -13,7 +13,7 @@ from typing import NamedTuple
 from spangrade.converters.spans.session_attributes import USERS
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
-from spangrade.evaluator.derive.sync.windows import bring_up_to_date
+from spangrade.evaluator.derive.sync.update import bring_up_to_date
 from spangrade.tracer.errors import InputError, StoreLockedError
 from spangrade.tracer.quantities import parsed_time
 from spangrade.tracer.store import Store

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.vendor import Vendor
-from spangrade.evaluator.derive.context_window import context_window
+from spangrade.evaluator.derive.cost import context_window
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.judge.protocol import JudgeBudgetExceeded
 from spangrade.evaluator.judge.run import JudgeRun

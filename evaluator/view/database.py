@@ -11,7 +11,7 @@ from typing import Protocol
 
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
 from spangrade.evaluator.derive.sync.up_to_date import DatabaseFile
-from spangrade.evaluator.derive.sync.windows import bring_up_to_date, is_behind
+from spangrade.evaluator.derive.sync.update import bring_up_to_date, is_behind
 from spangrade.evaluator.grading.selection import chosen_ids
 from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.lake.reading import LakeReader

@@ -12,7 +12,7 @@ import orjson
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, load_sessions
-from spangrade.evaluator.derive.own_dialects import own_dialects
+from spangrade.evaluator.derive.settings import settings_of
 from spangrade.evaluator.derive.sync.recorded import (
     Row,
     TraceRange,
@@ -252,7 +252,7 @@ def _recorded(
     logs: dict[tuple[str, str], list[Any]] = {}
     for record in logs_of(stored.logs):
         logs.setdefault((record.trace_id or "", record.span_id or ""), []).append(record)
-    vendors = own_dialects(store)
+    vendors = settings_of(store).dialects
     spans: dict[str, list[SpanRow]] = {one: [] for one in session_ids}
     changes: dict[str, list[StateChange]] = {one: [] for one in session_ids}
     for rows in stored.spans:

@@ -23,7 +23,7 @@ from spangrade.evaluator.derive import load_sessions
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
-from spangrade.evaluator.derive.sync.windows import bring_up_to_date, is_behind
+from spangrade.evaluator.derive.sync.update import bring_up_to_date, is_behind
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries

@@ -13,7 +13,7 @@ from same_tables import differences
 from spans_of_many import deliveries
 
 from spangrade import open as open_database
-from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.derive.settings import set_session_from
 from spangrade.evaluator.lake.catalog import Lake, attached
 from spangrade.evaluator.lake.job import update_lake
 from spangrade.tracer.receiver.counters import Counters

@@ -12,7 +12,7 @@ from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
 from spangrade import open as open_database
-from spangrade.evaluator.derive.session_from import set_session_from
+from spangrade.evaluator.derive.settings import set_session_from
 from spangrade.evaluator.lake.catalog import Lake, attached
 from spangrade.evaluator.lake.import_file import ImportedFile, import_file
 from spangrade.evaluator.lake.job import Sizes, update_lake

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.derive.not_understood import by_scope, without_session
-from spangrade.evaluator.derive.session_from import set_session_from
 from spangrade.evaluator.derive.settings import (
     NO_SETTINGS,
     NOT_CONFIGURED,
     Configured,
     Settings,
     apply,
+    set_session_from,
     settings_of,
 )
 from spangrade.evaluator.derive.sync.observations import Observations
@@ -34,8 +34,16 @@ from spangrade.evaluator.derive.sync.parts import (
     read_parts,
     read_parts_at_once,
 )
-from spangrade.evaluator.derive.sync.update import count_sessions, newest, stale, start, steps
-from spangrade.evaluator.derive.sync.windows import WINDOW_S, OpenStore, bring_up_to_date
+from spangrade.evaluator.derive.sync.update import (
+    WINDOW_S,
+    OpenStore,
+    bring_up_to_date,
+    count_sessions,
+    newest,
+    stale,
+    start,
+    steps,
+)
 from spangrade.evaluator.derive.sync.workers import (
     InOrder,
     default_workers,

@@ -24,7 +24,6 @@ from spangrade.converters.spans.observation import (
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive.evaluations import with_scores
 from spangrade.evaluator.derive.not_understood import counted
-from spangrade.evaluator.derive.session_from import session_id_of
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.derive.sync.link_traces import Position, position_of
@@ -245,6 +244,15 @@ def session_id_of_trace(trace_id: str, observations: Sequence[Observation]) -> s
     tree = Tree(observations)
     with_id = [o for o in tree.ordered if o.session.conversation_id]
     return min(with_id, key=tree.depth).session.conversation_id or trace_id
+
+
+def session_id_of(span: Span, attributes: Iterable[str]) -> str | None:
+    """Return the session id in the first of the attributes that a span, or else its resource, has."""
+    for name in attributes:
+        value = span.attributes.get(name, span.resource.get(name))
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return None
 
 
 def _only_candidate(observations: Sequence[Observation]) -> str | None:

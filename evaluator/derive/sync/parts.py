@@ -1,4 +1,4 @@
-"""Parts of recorded files, each read by itself, in any process: rows and observations."""
+"""Parts of recorded files, each read by itself, in any process: rows and observations; items in groups."""
 
 from __future__ import annotations
 
@@ -110,3 +110,18 @@ def _read(
         problems,
         files_lost,
     )
+
+
+def in_batches(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Yield items in their order, in lists of at most this size together, or of one item."""
+    batch: list[Item] = []
+    size = 0
+    for item in items:
+        added = size_of(item)
+        if batch and size + added > most:
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += added
+    if batch:
+        yield batch

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.derive.settings import apply
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.update import forget, new_spans
-from spangrade.evaluator.derive.sync.windows import bring_up_to_date, is_behind
+from spangrade.evaluator.derive.sync.update import bring_up_to_date, forget, is_behind, new_spans
 from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
 from spangrade.tracer.errors import OldSchemaError
 from spangrade.tracer.store import Store

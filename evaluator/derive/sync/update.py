@@ -6,7 +6,8 @@ to is written, and which sessions changed. Then each changed session replaces wh
 built, if linking confirms that it was built from all its traces, else built from their observations.
 
 Each step of linking and building is one transaction, after which the work can stop and continue in another
-process: that one observes again what it needs. Memory does not grow with the database.
+process: that one observes again what it needs. So the database is open in short windows, between which others
+can open it. Memory does not grow with the database.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import nanoarrow as na
@@ -25,8 +26,14 @@ from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.evaluations import delete_scores, session_evaluations
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
 from spangrade.evaluator.derive.session_rows import Row
-from spangrade.evaluator.derive.settings import Settings, settings_of
-from spangrade.evaluator.derive.sync.batches import batches
+from spangrade.evaluator.derive.settings import (
+    NOT_CONFIGURED,
+    Configured,
+    Settings,
+    apply,
+    differs,
+    settings_of,
+)
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.link_traces import link_traces
 from spangrade.evaluator.derive.sync.observations import Observations
@@ -38,6 +45,7 @@ from spangrade.evaluator.derive.sync.observed import (
     observe_records,
     size_of,
 )
+from spangrade.evaluator.derive.sync.parts import in_batches
 from spangrade.evaluator.derive.sync.recorded import (
     AT_ONCE,
     AT_ONCE_BYTES,
@@ -58,10 +66,12 @@ from spangrade.evaluator.derive.sync.sessions import (
     build_sessions,
     replace_sessions,
 )
-from spangrade.evaluator.derive.sync.workers import InOrder
+from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_types
+from spangrade.tracer.store.spool import drain, waiting
 from spangrade.tracer.store.sql import statement
+from spangrade.tracer.store.turns import turns_at
 from spangrade.tracer.store.untrusted import column_types, table_problem
 
 _LINKED_AT_ONCE = 4_096  # traces
@@ -137,6 +147,12 @@ def update(store: Store) -> int:
     stopped.
     """
     return len(set().union(*steps(store, Observations())))
+
+
+def rebuild(store: Store) -> int:
+    """Derive every session again from the spans; return how many there are."""
+    forget(store)
+    return update(store)
 
 
 def stale(store: Store) -> bool:
@@ -305,7 +321,7 @@ def _whole_traces(
                 if len(observed) > 1:
                     yield one
 
-    for some in batches(in_parts(), size_of, AT_ONCE_BYTES):
+    for some in in_batches(in_parts(), size_of, AT_ONCE_BYTES):
         observations.replace(some)
     observations.mark_whole(trace.trace_id for trace in whole)
     return whole + [one.trace for one in _read_whole(store, observations, to_read)]
@@ -316,7 +332,7 @@ def _read_whole(
 ) -> Iterator[ObservedTrace]:
     """Read all records of traces, and yield their observations."""
     settings = settings_of(store)
-    for some in batches(traces, lambda trace: trace.records, AT_ONCE):
+    for some in in_batches(traces, lambda trace: trace.records, AT_ONCE):
         rows = stored_rows(store, [trace.range for trace in some])
         observed = observe_records(spans_of(rows.spans), logs_of(rows.logs), settings).traces
         observations.replace(observed)
@@ -424,7 +440,7 @@ def _write_step(
 def _changed_traces(store: Store) -> Iterator[dict[str, list[StoredTrace]]]:
     """Yield the sessions that changed, some at a time, with their traces."""
     changed = store.query(_sql("changed_sessions"))
-    for some in batches(changed, lambda row: int(row[1]), _BUILT_AT_ONCE):
+    for some in in_batches(changed, lambda row: int(row[1]), _BUILT_AT_ONCE):
         rows = store.query(
             "SELECT session_id, trace_id, first_seq, last_seq, records FROM derived.traces "
             "SEMI JOIN wanted USING (session_id) ORDER BY first_seq, trace_id",
@@ -586,3 +602,56 @@ def _scalar(store: Store, query: str) -> int | None:
 
 def _sql(name: str) -> str:
     return statement(name, "spangrade.evaluator.derive.sync.sql")
+
+
+# How long the database is open at a time, and closed then: a process that waits for it tries every 0.05 s.
+WINDOW_S = 2.0
+PAUSE_S = 0.1
+# The same where the parts of a server take turns: pages wait for the end of a window.
+SHARED_WINDOW_S = 0.5
+
+OpenStore = Callable[[], AbstractContextManager[Store]]
+
+
+def is_behind(store: Store, configured: Configured = NOT_CONFIGURED) -> bool:
+    """Return whether `bring_up_to_date` has something to do."""
+    return differs(store, configured) or stale(store) or bool(waiting(store.path))
+
+
+def bring_up_to_date(
+    open_store: OpenStore,
+    configured: Configured = NOT_CONFIGURED,
+    in_order: InOrder = map,
+    *,
+    observations: Observations | None = None,
+    spool: bool = True,
+    on_share: Callable[[float], None] | None = None,
+) -> int:
+    """Apply the settings, load the spool, and derive the sessions that are out of date; return how many.
+
+    For `in_order` and `observations` see `steps`. Without `spool` what waits there is not loaded. `on_share`
+    is called with the share that is done, from 0 to 1, after each window.
+    """
+    most_left, share = 1, 0.0
+    derived: set[str] = set()
+    observations = Observations() if observations is None else observations
+    with few_collections():
+        while True:
+            with open_store() as store:
+                shared = turns_at(store.path) is not None
+                until_s = time.monotonic() + (SHARED_WINDOW_S if shared else WINDOW_S)
+                apply(store, configured)
+                configured = NOT_CONFIGURED
+                if spool:
+                    loaded = drain(store, until_s=until_s)
+                    spool = any(loaded) and time.monotonic() >= until_s  # there may be more
+                if not spool:
+                    derived.update(*steps(store, observations, in_order, until_s))
+                    if not stale(store):
+                        return len(derived)
+                    if on_share is not None:
+                        left = records_left(store, observations)
+                        most_left = max(most_left, left)
+                        share = max(share, 1 - left / most_left)
+                        on_share(share)
+            time.sleep(PAUSE_S)

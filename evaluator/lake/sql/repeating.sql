@@ -1,4 +1,4 @@
--- The traces of the lake, and of what landed, with a call that another trace has too: `is_same` of same_calls.py.
+-- The traces of the lake, and of what landed, with a call that another trace has too: `is_same` of link_traces.py.
 SELECT DISTINCT {kind}.trace_id
 FROM {one} AS one
 JOIN {other} AS other

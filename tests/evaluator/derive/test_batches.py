@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spangrade.evaluator.derive.sync.batches import batches
+from spangrade.evaluator.derive.sync.parts import in_batches
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from spangrade.evaluator.derive.sync.batches import batches
     ],
 )
 def test_a_batch_is_as_large_as_allowed_or_one_item(sizes: list[int], expected: list[list[int]]) -> None:
-    assert list(batches(sizes, lambda size: size, 5)) == expected
+    assert list(in_batches(sizes, lambda size: size, 5)) == expected

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from spangrade.evaluator.derive.context_window import context_window
+from spangrade.evaluator.derive.cost import context_window
 
 
 @pytest.mark.parametrize(

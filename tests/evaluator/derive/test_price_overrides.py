@@ -11,8 +11,8 @@ from serving import serving
 
 import spangrade as public
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.derive.price_overrides import OwnPrice, own_prices
-from spangrade.evaluator.derive.settings import Configured, apply, differs
+from spangrade.evaluator.derive.cost import OwnPrice
+from spangrade.evaluator.derive.settings import Configured, apply, differs, settings_of
 from spangrade.evaluator.view.database import ViewedDatabase, viewed
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.store import Store
@@ -108,12 +108,12 @@ def test_a_page_does_not_undo_settings_that_came_after_its_start(tmp_path: Path)
     cheap, dear = (OwnPrice("gemini-*", usd, usd, usd, usd) for usd in (1.0, 2.0))
     with serving(ViewedDatabase(db, Configured(prices=(cheap,)))) as served:
         with Store.open(db) as store:
-            assert own_prices(store) == (cheap,)
+            assert settings_of(store).prices == (cheap,)
             apply(store, Configured(prices=(dear,)))
             update(store)
         assert served.get("/").status == 200
         with Store.open(db) as store:
-            assert own_prices(store) == (dear,)
+            assert settings_of(store).prices == (dear,)
 
 
 def test_a_database_has_other_settings_if_its_prices_are_others(tmp_path: Path) -> None:

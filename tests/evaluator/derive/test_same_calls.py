@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from spangrade.evaluator.derive.same_calls import KeyedCall, Member, leaders_of
+from spangrade.evaluator.derive.sync.link_traces import KeyedCall, Member, leaders_of
 
 CALL = KeyedCall("k", "own", 0, 100, 5)
 SAME = CALL._replace(scope="other")

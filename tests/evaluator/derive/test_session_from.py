@@ -12,8 +12,9 @@ from command_line import spangrade
 from paths import RECORDED, SAMPLE
 
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.derive.session_from import session_from, session_id_of, set_session_from
+from spangrade.evaluator.derive.settings import set_session_from, settings_of
 from spangrade.evaluator.derive.sync.intake import import_batches, start_import
+from spangrade.evaluator.derive.sync.observed import session_id_of
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
@@ -64,7 +65,7 @@ def test_later_imports_keep_the_setting(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         set_session_from(store, ["app.chat", "app.thread"])
     with Store.open(tmp_path / "s.duckdb") as store:
-        assert session_from(store) == ("app.chat", "app.thread")
+        assert settings_of(store).session_from == ("app.chat", "app.thread")
         store.add(SPANS)
         assert ids(store) == ["chat-id", "dialect-id"]
 
