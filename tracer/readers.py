@@ -41,8 +41,13 @@ def _readers() -> dict[str, Reader]:
 
 
 def records_in(document: Any) -> Records | None:
-    """Return a document's records by the first reader that takes it, None if no reader does."""
-    return next((found for reader in _readers().values() if (found := reader(document)) is not None), None)
+    """Return a document's records by the first reader that takes it, None if no reader does.
+
+    An object is first given to the reader of OTLP, which knows its own by a key: most documents are such.
+    """
+    readers = _readers()
+    tried = (readers["otlp"], *readers.values()) if isinstance(document, dict) else readers.values()
+    return next((found for reader in tried if (found := reader(document)) is not None), None)
 
 
 def gathered(document: Any) -> bool:

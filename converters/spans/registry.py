@@ -100,17 +100,14 @@ def _gives_way(dialect: Dialect) -> bool:
 
 
 def _dialect(plugin: Plugin) -> Dialect:
-    """Return the dialect of an entry point: a module's `DIALECT`, or one of its two functions."""
+    """Return the dialect of an entry point: a module's `DIALECT`, or the value itself."""
     loaded: Any = plugin.load()
     dialect = getattr(loaded, "DIALECT", loaded)
-    if isinstance(dialect, Dialect):
-        return dialect._replace(name=plugin.name)
-    claims, read, signs = (getattr(loaded, name, None) for name in ("claims", "read", "SIGNS"))
-    if not (callable(claims) and callable(read)):
+    if not isinstance(dialect, Dialect):
         raise plugin.error("expected a module with DIALECT, a Dialect of spangrade.converters.spans.dialect")
-    if not isinstance(signs, Signs | None):
-        raise plugin.error("expected SIGNS to be a Signs of spangrade.converters.spans.dialect")
-    return Dialect(plugin.name, read, signs, only_if=claims)
+    if not isinstance(dialect.signs, Signs | None):
+        raise plugin.error("expected its signs to be a Signs of spangrade.converters.spans.dialect")
+    return dialect._replace(name=plugin.name)
 
 
 def _in_order(ours: Mapping[str, Dialect]) -> Iterator[str]:

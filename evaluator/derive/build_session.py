@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import (
@@ -43,24 +44,34 @@ _MAX_TOTAL = 2**63  # the databases' integers end there
 _Kind = TypeVar("_Kind", bound=Observation)
 
 
+class Logged(NamedTuple):
+    """What is known of a session beside its spans: from session logs, which have no trace, and from pytest.
+
+    `state` are the writes of state variables as (time in ns, variables), `app` is the name of the app.
+    `tested` is whether pytest stored a verdict on it.
+    """
+
+    state: Sequence[tuple[int, Mapping[str, Any]]] = ()
+    scores: Sequence[Evaluation] = ()
+    app: str | None = None
+    tested: bool = False
+
+
+NOT_LOGGED = Logged()
+
+
 def build_session(
     session_id: str,
     session_id_source: Literal["conversation", "trace"],
     observations: Iterable[Observation],
-    logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
     prices: Sequence[OwnPrice] = (),
-    logged_scores: Iterable[Evaluation] = (),
-    logged_app: str | None = None,
+    logged: Logged = NOT_LOGGED,
     *,
-    tested: bool = False,
     records: int = 0,
 ) -> Session:
     """Return the session that observations record.
 
-    `logged_state` are the state variables of session logs, each set of them with its time in nanoseconds.
-    `prices` come before those of `genai-prices`. `logged_scores` are the scores in session
-    logs, `logged_app` the app that they name. `tested` is whether pytest stored a verdict on it.
-    `records` is the number of its spans and logs.
+    `prices` come before those of `genai-prices`. `records` is the number of its spans and logs.
     """
     observations = list(observations)
     simulated = [o for o in observations if o.notes.simulated_message is not None]
@@ -86,12 +97,12 @@ def build_session(
     messages = simulated_messages(simulated)
     declared = declared_tools(tree)
     tags = tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.session.tags))
-    origin, origin_run = origin_of(tags, messages, tested=tested)
+    origin, origin_run = origin_of(tags, messages, tested=logged.tested)
     # A caller's span may be sampled by its trace, and the conversation in it whole.
     ratios = {
         o.span.trace_id: o.session.sample_ratio for o in tree.ordered if o.session.sample_ratio is not None
     }
-    state, state_spans = _state(tree, logged_state)
+    state, state_spans = _state(tree, logged.state)
     session = Session(
         session_id=session_id,
         session_id_source=session_id_source,
@@ -129,7 +140,7 @@ def build_session(
         environment=next((o.session.environment for o in tree.ordered if o.session.environment), None),
         prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.session.prompts)) or None,
         records=records,
-        app_name=next((o.session.app_name for o in tree.ordered if o.session.app_name), logged_app),
+        app_name=next((o.session.app_name for o in tree.ordered if o.session.app_name), logged.app),
         service_name=next((o.session.service_name for o in tree.ordered if o.session.service_name), None),
         requested_calls=tuple(
             requested_call(position, turn, o) for position, (turn, o) in enumerate(requested, 1)
@@ -139,7 +150,7 @@ def build_session(
         ),
         not_understood=len(spans_not_understood(tree)),
         unfinished="; ".join(o.notes.unfinished for o in tree.ordered if o.notes.unfinished) or None,
-        recorded_scores=recorded_scores(observations, turns, logged_scores),
+        recorded_scores=recorded_scores(observations, turns, logged.scores),
         origin=origin,
         origin_run=origin_run,
         simulated=bool(simulated),
@@ -153,51 +164,25 @@ def session_of(
     session_id: str,
     session_id_source: Literal["conversation", "trace"],
     observations: Sequence[Observation],
-    logged_state: Iterable[tuple[int, Mapping[str, Any]]] = (),
     prices: Sequence[OwnPrice] = (),
-    logged_scores: Iterable[Evaluation] = (),
-    logged_app: str | None = None,
+    logged: Logged = NOT_LOGGED,
     *,
-    tested: bool = False,
     records: int = 0,
 ) -> Session:
     """Return the session that observations record or, if that fails, one that records only why."""
     try:
-        return build_session(
-            session_id,
-            session_id_source,
-            observations,
-            logged_state,
-            prices,
-            logged_scores,
-            logged_app,
-            tested=tested,
-            records=records,
-        )
+        return build_session(session_id, session_id_source, observations, prices, logged, records=records)
     except Exception as error:  # noqa: BLE001 (what third-party dialects read, and genai-prices)
-        origin, origin_run = origin_of((tag for o in observations for tag in o.session.tags), tested=tested)
-        return Session(
-            session_id=session_id,
-            session_id_source=session_id_source,
+        tags = (tag for o in observations for tag in o.session.tags)
+        origin, origin_run = origin_of(tags, tested=logged.tested)
+        return replace(
+            build_session(session_id, session_id_source, (), records=records),
             question_id=next((o.session.question_id for o in observations if o.session.question_id), None),
             start_ns=min(o.span.start_ns for o in observations),
-            turns=(),
-            trajectory=(),
-            agents=None,
-            tool_interactions=(),
-            handoffs=None,
-            state_variables=None,
-            llm_calls=(),
-            usage=Usage(),
-            models=None,
-            cost_usd=None,
-            cost_unknown=None,
             latency=Latency(),
-            errors=(),
             origin=origin,
             origin_run=origin_run,
             assembly_error=error_line(error),
-            records=records,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import nanoarrow as na
 import orjson
 
 from spangrade.converters.spans.evaluations import Evaluation, evaluation_of_log
@@ -64,12 +65,12 @@ def _recorded(one: Evaluation, turn: int | None, trace_id: str | None, span_id: 
     )
 
 
-def session_evaluations(store: Store, session_ids: Iterable[str]) -> Mapping[str, list[Evaluation]]:
-    """Return the scores in session logs, which have no trace, by session."""
+def session_evaluations(store: Store, wanted: na.Array) -> Mapping[str, list[Evaluation]]:
+    """Return the scores in session logs, which have no trace, by session: of the ids in a column."""
     rows = store.query(
         f"SELECT * FROM ({statement('session_evaluations', 'spangrade.evaluator.derive.sync.sql')}) "  # noqa: S608 (our own text)
         "SEMI JOIN wanted USING (session_id)",
-        wanted=arrow_column("session_id", list(session_ids)),
+        wanted=wanted,
     )
     by_session: dict[str, list[Evaluation]] = {}
     for session_id, time_ns, event_name, attributes, scope_name in rows:

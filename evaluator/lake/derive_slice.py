@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from spangrade.evaluator.derive.evaluations import session_evaluations
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.sync.observed import observations_of, traces_of
 from spangrade.evaluator.derive.sync.recorded import (
     TraceRange,
-    logged_apps,
-    logged_state,
+    logged,
     logs_of,
     spans_of,
     stored_rows,
@@ -141,9 +139,7 @@ def _derive(store: Store, job: DeriveJob, session_by_trace: Mapping[str, str]) -
         session_by_trace,
         {trace.trace_id: trace.records for trace in traces},
         job.update.settings,
-        logged_state(store, sessions),
-        session_evaluations(store, sessions),
-        logged_apps(store, sessions),
+        logged(store, sessions, in_runs=False),
     )
     stored = {trace.trace_id: StoredTrace(TraceRange(trace.trace_id, 0, 0), 0, False) for trace in traces}
     # Who leads whom was found before; the tables of traces get it with the numbers of batches.

@@ -16,7 +16,7 @@ from spangrade.evaluator.derive.settings import settings_of
 from spangrade.evaluator.derive.sync.recorded import (
     Row,
     TraceRange,
-    logged_state,
+    logged,
     logs_of,
     spans_of,
     stored_rows,
@@ -266,8 +266,8 @@ def _recorded(
                     StateChange(time_ns, variables, o.span.trace_id, o.span.span_id or None)
                     for time_ns, variables in o.notes.state
                 ]
-    for session_id, logged in logged_state(store, session_ids).items():
-        changes[session_id] += [StateChange(time_ns, variables) for time_ns, variables in logged]
+    for session_id, beside in logged(store, session_ids, in_runs=False).items():
+        changes[session_id] += [StateChange(time_ns, variables) for time_ns, variables in beside.state]
     return {
         one: (
             tuple({(s.trace_id, s.span_id): s for s in sorted(spans[one], key=_start)}.values()),

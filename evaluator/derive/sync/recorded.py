@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import orjson
 from duckdb import DuckDBPyConnection
 
+from spangrade.evaluator.derive.build_session import Logged
+from spangrade.evaluator.derive.evaluations import session_evaluations
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
@@ -119,36 +121,32 @@ def sessions_with_logs(store: Store, after: int) -> set[str]:
     return {session_id for session_id, *_ in store.query(_session_logs(), {"seq": after})}
 
 
-def logged_state(
-    store: Store, session_ids: Iterable[str]
-) -> Mapping[str, list[tuple[int, Mapping[str, Any]]]]:
-    """Return the state variables in session logs as (time in ns, variables), by session."""
-    by_session: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
-    for session_id, time_ns, text, _ in _logs_of_sessions(store, session_ids):
-        value = None if text is None else orjson.loads(text)
-        if isinstance(value, dict):
-            by_session.setdefault(session_id, []).append((time_ns, value))
-    return by_session
+def logged(store: Store, session_ids: Iterable[str], *, in_runs: bool = True) -> dict[str, Logged]:
+    """Return what session logs, and pytest, recorded of sessions; those of which neither did are left out.
 
-
-def logged_apps(store: Store, session_ids: Iterable[str]) -> Mapping[str, str]:
-    """Return the names of apps in session logs, by session; the last one counts."""
-    return {session_id: app for session_id, *_, app in _logs_of_sessions(store, session_ids) if app}
-
-
-def tested(store: Store, session_ids: Iterable[str]) -> frozenset[str]:
-    """Return those of some sessions on which pytest stored a verdict."""
+    Whether pytest did is looked for `in_runs`.
+    """
     wanted = arrow_column("session_id", list(session_ids))
-    rows = store.query(with_views(statement("tested", "spangrade.evaluator.derive.sync.sql")), wanted=wanted)
-    return frozenset(session_id for (session_id,) in rows)
-
-
-def _logs_of_sessions(store: Store, session_ids: Iterable[str]) -> list[Row]:
-    return store.query(
+    rows = store.query(
         f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id) ORDER BY ALL",  # noqa: S608 (our own text)
         {"seq": 0},
-        wanted=arrow_column("session_id", list(session_ids)),
+        wanted=wanted,
     )
+    state: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
+    apps: dict[str, str] = {}
+    for session_id, time_ns, text, app in rows:
+        value = None if text is None else orjson.loads(text)
+        if isinstance(value, dict):
+            state.setdefault(session_id, []).append((time_ns, value))
+        if app:
+            apps[session_id] = app
+    scores = session_evaluations(store, wanted)
+    query = with_views(statement("tested", "spangrade.evaluator.derive.sync.sql"))
+    tested = {session_id for (session_id,) in store.query(query, wanted=wanted)} if in_runs else set[str]()
+    return {
+        one: Logged(state.get(one, ()), scores.get(one, ()), apps.get(one), one in tested)
+        for one in {*state, *scores, *apps, *tested}
+    }
 
 
 def _session_logs() -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 import nanoarrow as na
 
-from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import Observation, Structure
-from spangrade.evaluator.derive.build_session import session_of
+from spangrade.evaluator.derive.build_session import NOT_LOGGED, Logged, session_of
 from spangrade.evaluator.derive.evaluations import delete_scores, save_scores
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
@@ -22,21 +21,16 @@ from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 
 
 class Recorded(NamedTuple):
-    """All that sessions are built from: the observations by trace, and the state in session logs.
+    """All that sessions are built from: the observations by trace, and what is `logged` of sessions.
 
-    `records` are the numbers of spans and logs, by trace. `state` are the writes of state variables as (time
-    in ns, variables), by session; so are `scores`, and `apps` the names of apps. `tested` are the
-    sessions on which pytest stored a verdict.
+    `records` are the numbers of spans and logs, by trace.
     """
 
     observations: Mapping[str, Sequence[Observation]]
     session_by_trace: Mapping[str, str]
     records: Mapping[str, int]
     settings: Settings
-    state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]] = MappingProxyType({})
-    scores: Mapping[str, Sequence[Evaluation]] = MappingProxyType({})
-    apps: Mapping[str, str] = MappingProxyType({})
-    tested: frozenset[str] = frozenset()
+    logged: Mapping[str, Logged] = MappingProxyType({})
 
 
 class BuiltSessions(NamedTuple):
@@ -65,11 +59,8 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
                     session_id,
                     "trace" if session_id in recorded.observations else "conversation",
                     sorted(observations, key=_order),
-                    recorded.state.get(session_id, ()),
                     recorded.settings.prices,
-                    recorded.scores.get(session_id, ()),
-                    recorded.apps.get(session_id),
-                    tested=session_id in recorded.tested,
+                    recorded.logged.get(session_id, NOT_LOGGED),
                     records=sum(map(recorded.records.__getitem__, trace_ids)),
                 )
             )

@@ -17,13 +17,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import nanoarrow as na
 
-from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import Observation
-from spangrade.evaluator.derive.evaluations import delete_scores, session_evaluations
+from spangrade.evaluator.derive.evaluations import delete_scores
 from spangrade.evaluator.derive.schema import TABLES, comment_statements, create_statements
 from spangrade.evaluator.derive.session_rows import Row
 from spangrade.evaluator.derive.settings import (
@@ -52,13 +51,11 @@ from spangrade.evaluator.derive.sync.recorded import (
     StoredRows,
     TraceRange,
     arrived_rows,
-    logged_apps,
-    logged_state,
+    logged,
     logs_of,
     sessions_with_logs,
     spans_of,
     stored_rows,
-    tested,
 )
 from spangrade.evaluator.derive.sync.sessions import (
     BuiltSessions,
@@ -403,7 +400,7 @@ def _trace_rows(
 def _write_built(store: Store, observations: Observations) -> Iterator[set[str]]:
     """Write the sessions that changed and were built where they were read, if nothing else is of them."""
     for traces in _changed_traces(store):
-        alone = set(traces).difference(*_session_logs(store, traces))
+        alone = set(traces).difference(logged(store, traces))
         ids = {s: [trace.range.trace_id for trace in traces[s]] for s in alone}
         if built := observations.built(ids):
             _write_step(store, observations, list(built.traces), built)
@@ -452,22 +449,6 @@ def _changed_traces(store: Store) -> Iterator[dict[str, list[StoredTrace]]]:
         yield traces
 
 
-class _SessionLogs(NamedTuple):
-    """The state in session logs, by session; see `Recorded`."""
-
-    state: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
-    scores: Mapping[str, Sequence[Evaluation]]
-    apps: Mapping[str, str]
-    tested: frozenset[str]
-
-
-def _session_logs(store: Store, session_ids: Iterable[str]) -> _SessionLogs:
-    ids = list(session_ids)
-    return _SessionLogs(
-        logged_state(store, ids), session_evaluations(store, ids), logged_apps(store, ids), tested(store, ids)
-    )
-
-
 def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[str], Recorded]]:
     """Yield the sessions that changed, some at a time, and all that they are built from."""
     settings = settings_of(store)
@@ -480,7 +461,7 @@ def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[s
                     {trace.range.trace_id: one for one in session_ids for trace in traces[one]},
                     {trace.range.trace_id: trace.records for one in session_ids for trace in traces[one]},
                     settings,
-                    *_session_logs(store, session_ids),
+                    logged(store, session_ids),
                 ),
             )
 

@@ -28,6 +28,10 @@ def claims(span):
 
 def read(span, logs): ...
 """
+DECLARED = """
+from spangrade.converters.spans.dialect import Dialect, Signs
+DIALECT = Dialect("acme", read, {signs}, only_if=claims)
+"""
 
 
 def span(name: str = "s", scope: str | None = None, **attributes: str) -> Span:
@@ -81,7 +85,7 @@ def test_a_dialect_with_signs_is_only_asked_about_spans_that_have_one(
 ) -> None:
     install_dialect(
         "acme = acme_dialect",
-        f"from spangrade.converters.spans.dialect import Signs\nSIGNS = Signs({signs})\n{FAILS}",
+        FAILS + DECLARED.format(signs=f"Signs({signs})"),
     )
     with_it = Span("t", "1", None, "acme.a", "INTERNAL", 1, 2, attributes={"acme.kind": 1}, scope_name="acme")
     without = [
@@ -98,8 +102,8 @@ def test_a_dialect_with_signs_is_only_asked_about_spans_that_have_one(
 
 
 def test_signs_of_another_type_are_refused(install_dialect: Callable[[str, str], None]) -> None:
-    install_dialect("acme = acme_dialect", f"SIGNS = ['acme']\n{FAILS}")
-    with pytest.raises(InputError, match=r"expected SIGNS to be a Signs of spangrade\.converters"):
+    install_dialect("acme = acme_dialect", FAILS + DECLARED.format(signs="['acme']"))
+    with pytest.raises(InputError, match=r"expected its signs to be a Signs of spangrade\.converters"):
         dialects()
 
 
@@ -169,7 +173,7 @@ def read(span, logs):
 def test_a_span_that_a_dialect_fails_to_read_holds_the_tree_together_and_has_the_reason(
     source: str, error: str, install_dialect: Callable[[str, str], None]
 ) -> None:
-    install_dialect("acme = acme_dialect", source)
+    install_dialect("acme = acme_dialect", source + DECLARED.format(signs=None))
     (observation,) = observed_fields([span()])
     assert observation.kind == "other"
     assert observation.unreadable is not None

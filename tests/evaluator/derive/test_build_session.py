@@ -12,6 +12,7 @@ from builders import SECOND_NS, Fields, built_session, llm, observed_fields, rea
 from paths import RECORDED, SAMPLE
 
 from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.evaluator.derive.build_session import Logged
 from spangrade.evaluator.session import Error, Latency, LLMCall, Session, Usage
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
@@ -222,7 +223,8 @@ def test_a_session_is_what_its_observations_record_in_whatever_order(name: str) 
 
 def test_the_last_write_of_a_variable_counts_in_spans_and_session_logs_alike() -> None:
     writing = SHOP._replace(state=((2, {"x": 2, "y": 2}), (5, {"y": 5})))
-    session = built_session("s1", "conversation", [writing], [(1, {"x": 1, "z": 1}), (4, {"y": 4})])
+    logged = Logged(state=[(1, {"x": 1, "z": 1}), (4, {"y": 4})])
+    session = built_session("s1", "conversation", [writing], logged=logged)
     assert session.state_variables == {"x": 2, "z": 1, "y": 5}
     assert built_session("s1", "conversation", [SHOP], [(1, {})]).state_variables == {}
 

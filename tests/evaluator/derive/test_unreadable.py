@@ -19,6 +19,10 @@ from spangrade.evaluator.session import UnreadableSpan
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
+DECLARED = """
+from spangrade.converters.spans.dialect import Dialect
+DIALECT = Dialect("acme", read, only_if=claims)
+"""
 BREAKS_READING = """
 def claims(span):
     return span.name == "broken"
@@ -66,7 +70,7 @@ def current() -> None:
 def test_an_unreadable_span_is_recorded_and_the_rest_of_the_session_is_read(
     install_dialect: Callable[[str, str], None], tmp_path: Path
 ) -> None:
-    install_dialect("acme = acme_dialect", BREAKS_READING)
+    install_dialect("acme = acme_dialect", BREAKS_READING + DECLARED)
     whole, alone = sessions([*trace("a", "broken", "fine"), *trace("b", "broken")[1:]], tmp_path / "s.duckdb")
     assert whole.unreadable_spans == (UnreadableSpan("acme", "KeyError: 'x'", "a" * 32, f"{2:016x}"),)
     assert [turn.user_input for turn in whole.turns] == ["hi"]
@@ -76,7 +80,7 @@ def test_an_unreadable_span_is_recorded_and_the_rest_of_the_session_is_read(
 def test_a_session_that_cannot_be_assembled_leaves_the_others_as_they_are(
     install_dialect: Callable[[str, str], None], tmp_path: Path
 ) -> None:
-    install_dialect("acme = acme_dialect", BREAKS_ASSEMBLING)
+    install_dialect("acme = acme_dialect", BREAKS_ASSEMBLING + DECLARED)
     broken, whole = sorted(
         sessions([*trace("a", "broken"), *trace("b", "fine")], tmp_path / "s.duckdb"),
         key=lambda one: one.session_id,
@@ -90,7 +94,7 @@ def test_every_command_lists_them(
     install_dialect: Callable[[str, str], None], tmp_path: Path, spangrade: command_line.Spangrade
 ) -> None:
     db = tmp_path / "s.duckdb"
-    install_dialect("acme = acme_dialect", BREAKS_ASSEMBLING)
+    install_dialect("acme = acme_dialect", BREAKS_ASSEMBLING + DECLARED)
     with Store.open(db) as store:
         store.add(trace("a", "broken"))
     listed = spangrade("sessions", "--db", db)
@@ -109,7 +113,7 @@ def test_every_command_lists_them(
 def test_lint_reports_the_dialect_the_exception_and_the_span(
     install_dialect: Callable[[str, str], None], tmp_path: Path, spangrade: command_line.Spangrade
 ) -> None:
-    install_dialect("acme = acme_dialect", BREAKS_READING)
+    install_dialect("acme = acme_dialect", BREAKS_READING + DECLARED)
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(trace("a", "broken", "broken"))
     linted = spangrade("lint", "--db", tmp_path / "s.duckdb", "--format", "json")
