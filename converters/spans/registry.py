@@ -29,8 +29,7 @@ from spangrade.converters.spans.observation import (
     changed,
     kind_of,
 )
-from spangrade.converters.spans.session_attributes import session_of
-from spangrade.converters.spans.session_candidates import session_candidates
+from spangrade.converters.spans.session_attributes import session_candidates, session_of
 from spangrade.converters.spans.structure import (
     completed_by_structure,
     has_kind,

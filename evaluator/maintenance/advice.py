@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spangrade.converters.spans.session_candidates import candidate_names
+from spangrade.converters.spans.session_attributes import candidate_names
 from spangrade.evaluator.maintenance.stacks import Lack, setting
 from spangrade.tracer.span import Span
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans import declarations, langchain_values, llama_index_values, run_io
+from spangrade.converters.spans import declarations, langchain_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
@@ -43,6 +43,13 @@ _SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
 _NOT_CALLS = re.compile(r"\._prepare_\w+$")
 # A tool by which a model ends its run.
 _NOT_TOOLS = frozenset({"final_answer"})
+# LlamaIndex's workflows of agents: names in the repr of events, and wrapped prompts.
+_LLAMA_INDEX = "openinference.instrumentation.llama_index"
+_STEP = ".run_agent_step"
+_CURRENT_AGENT = re.compile(r"current_agent_name='((?:[^'\\]|\\.)+)'\)$")
+# https://github.com/run-llama/llama_index: DEFAULT_STATE_PROMPT of its agents' workflows.
+_WITH_STATE = re.compile(r"Current state:\n.*?\n\nCurrent message:\n(.*)\n", re.DOTALL)
+_OBJECT = re.compile(r"<[\w.]+ object at 0x[0-9a-f]+>")
 _MODELS = ("llm.response.model_name", "llm.model_name", "llm.request.model_name")
 _TOKENS = {
     "input_tokens": "llm.token_count.prompt",
@@ -98,7 +105,7 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     changes |= {field: number for field, number in counts.items() if number is not None}
     if tools := declarations.listed_tools(attributes):
         changes["tool_declarations"] = tools
-    inputs = list(map(llama_index_values.without_state, messages(attributes, "llm.input_messages.")))
+    inputs = list(map(_without_state, messages(attributes, "llm.input_messages.")))
     outputs = messages(attributes, "llm.output_messages.")
     for message in outputs:
         message["tool_calls"] = list(split_calls(message["tool_calls"], lambda: declared_names(attributes)))
@@ -140,7 +147,7 @@ def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
     output = run_io.python_value(parse_json(attributes.get("output.value")))
     schema = attributes.get("tool.parameters", attributes.get("tool.json_schema"))
     arguments = run_io.arguments(value, parse_json(schema))
-    arguments = llama_index_values.without_objects(arguments)
+    arguments = _without_objects(arguments)
     call = call._replace(
         call_id=first_text((attributes.get("tool_call.id"), attributes.get("tool.id"), call.call_id)),
         arguments=call.arguments if arguments is None else json_text(arguments),
@@ -166,8 +173,8 @@ def _agent(run: RunSpan, span: Span, attributes: Attributes, metadata: Mapping[s
     is_agent = attributes[_KIND] == "AGENT"
     if name := text(attributes.get("agent.name")) or run.agent:
         return name
-    if span.scope_name == llama_index_values.SCOPE:
-        return llama_index_values.agent_of_step(span.name, attributes)
+    if span.scope_name == _LLAMA_INDEX:
+        return _agent_of_step(span.name, attributes)
     if langchain_values.is_langchain(span, metadata):
         return langchain_values.agent_name(span.name, metadata, is_agent=is_agent)
     if not is_agent:
@@ -177,6 +184,35 @@ def _agent(run: RunSpan, span: Span, attributes: Attributes, metadata: Mapping[s
         return None if name in _SMOLAGENTS else name
     node = text(attributes.get("graph.node.name")) or text(attributes.get("graph.node.id"))
     return None if node is None or _RANDOM_ID.fullmatch(node) else node
+
+
+def _agent_of_step(span_name: str, attributes: Mapping[str, Any]) -> str | None:
+    """Return the agent that a span of a step of a workflow runs; None for every other span."""
+    if not span_name.endswith(_STEP):
+        return None
+    event = text(json_object(attributes.get("input.value")).get("ev"))
+    found = _CURRENT_AGENT.search(event[-300:]) if event else None
+    return found[1] if found else None
+
+
+def _without_state(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a user's message without the state in which LlamaIndex wraps it."""
+    content = message.get("content")
+    if message.get("role") != "user" or not isinstance(content, str):
+        return message
+    found = _WITH_STATE.fullmatch(content)
+    return {**message, "content": found[1]} if found else message
+
+
+def _without_objects(arguments: Any) -> Any:
+    """Return a tool's arguments without the objects that LlamaIndex adds, such as the workflow's context."""
+    if not isinstance(arguments, dict):
+        return arguments
+    return {
+        name: value
+        for name, value in arguments.items()
+        if not (isinstance(value, str) and _OBJECT.fullmatch(value))
+    }
 
 
 DIALECT = Dialect(

@@ -226,7 +226,8 @@ def test_the_last_write_of_a_variable_counts_in_spans_and_session_logs_alike() -
     logged = Logged(state=[(1, {"x": 1, "z": 1}), (4, {"y": 4})])
     session = built_session("s1", "conversation", [writing], logged=logged)
     assert session.state_variables == {"x": 2, "z": 1, "y": 5}
-    assert built_session("s1", "conversation", [SHOP], [(1, {})]).state_variables == {}
+    empty = Logged(state=[(1, {})])
+    assert built_session("s1", "conversation", [SHOP], logged=empty).state_variables == {}
 
 
 def test_the_sample_costs_its_tokens_at_the_published_price_of_its_model() -> None:
