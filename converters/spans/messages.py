@@ -52,6 +52,7 @@ _PLACES: dict[str, str | None] = {
     "choices": "assistant",
     "candidates": "assistant",
     "generations": "assistant",
+    "replies": "assistant",  # Haystack's
     "message": None,
     "content": None,
     "input": "user",

@@ -292,7 +292,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     if kind == "turn":
         return TurnSpan(*common, exchanged.exchange, tokens, model)
     if kind == "handoff":
-        return Handoff(*common, None, _call(attributes, shape)[1])
+        target = text(attributes.get(semconv.HANDOFF_TO))
+        return Handoff(*common, None, _call(attributes, shape)[1], target)
     return RunSpan(
         *common, exchanged.exchange, tokens, agent, model, exchanged.digests, is_agent=kind == "agent"
     )
@@ -423,6 +424,8 @@ def _kind_and_names(
             kind = "other"
     elif kind == "agent":
         agent = agent or _name_after(span, semconv.INVOKE_AGENT)
+    elif kind == "handoff":
+        agent = text(attributes.get(semconv.HANDOFF_FROM))
     return kind, tool, agent
 
 

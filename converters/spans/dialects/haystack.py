@@ -13,8 +13,7 @@ from typing import Any
 from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.messages import read_exchange
-from spangrade.converters.spans.observation import Kind, ModelCall, RunSpan, SpanFailure, ToolUse, changed
+from spangrade.converters.spans.observation import Kind, ModelCall, SpanFailure, ToolUse, changed
 from spangrade.converters.spans.values import json_object, objects, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -23,6 +22,7 @@ _RUN = "haystack.agent"
 _MODEL = "haystack.agent.step.llm"
 _TOOL = "haystack.agent.step.tool"
 _COMPONENT = "haystack.component"
+_STEPS = (_RUN, _MODEL, _TOOL, _COMPONENT)
 _KINDS: Mapping[str, Kind] = {f"{_RUN}.run": "workflow", _MODEL: "llm", _TOOL: "tool"}
 _NO_FAILURE = frozenset({"", "false", "none"})
 
@@ -34,26 +34,23 @@ def _kind(span: Span, attributes: Attributes) -> Kind:
     return _KINDS.get(span.name, "other")
 
 
-def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    if kind != "llm":
+def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
+    """Return the answer of a generator whose replies are texts."""
+    replies = _outputs(attributes).get("replies")
+    if not isinstance(replies, list) or not replies or objects(replies):
         return {}
-    prefix = _MODEL if span.name == _MODEL else _COMPONENT
-    inputs, outputs = (json_object(attributes.get(f"{prefix}.{side}")) for side in ("input", "output"))
-    prompt, replies = inputs.get("prompt"), outputs.get("replies")
-    messages = [{"role": "user", "content": prompt}] if text(prompt) else objects(inputs.get("messages"))
-    answers: list[Any] = objects(replies)
-    if isinstance(replies, list) and not answers:
-        answers = [{"role": "assistant", "content": reply} for reply in replies[:1]]
-    return {semconv.INPUT_MESSAGES: messages or None, semconv.OUTPUT_MESSAGES: answers or None}
+    return {semconv.OUTPUT_MESSAGES: [{"role": "assistant", "content": replies[0]}]}
 
 
-def _model_call(call: ModelCall, span: Span, attributes: Attributes) -> ModelCall:
-    outputs = json_object(attributes.get(f"{_MODEL if span.name == _MODEL else _COMPONENT}.output"))
-    metas = [
-        *(reply.get("meta") for reply in objects(outputs.get("replies"))),
-        *objects(outputs.get("meta")),
-    ]
-    meta = next((one for one in map(json_object, metas) if one), {})
+def _outputs(attributes: Attributes) -> dict[str, Any]:
+    """Return the outputs of a model's span: of a step, or of a component."""
+    return json_object(attributes.get(f"{_MODEL}.output", attributes.get(f"{_COMPONENT}.output")))
+
+
+def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
+    outputs = _outputs(attributes)
+    replies = [reply.get("meta") for reply in objects(outputs.get("replies"))]
+    meta = next((one for one in map(json_object, [*replies, *objects(outputs.get("meta"))]) if one), {})
     tokens = provider_values.tokens(json_object(meta.get("usage")))
     return changed(call, model=text(meta.get("model")), **tokens)
 
@@ -63,24 +60,15 @@ def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
     return call._replace(failure=call.failure or SpanFailure()) if is_failed else call
 
 
-def _run(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
-    inputs, outputs = (json_object(attributes.get(f"{_RUN}.{side}")) for side in ("input", "output"))
-    given = read_exchange(objects(inputs.get("messages")), None)
-    answers = read_exchange(None, objects(outputs.get("messages"))[-1:])
-    return changed(run, user_input=given.user_input, response=answers.response or None)
-
-
 DIALECT = Dialect(
     name="haystack",
     signs=Signs(name_prefixes=("haystack.",)),
-    names={
-        "haystack.tool.name": semconv.TOOL_NAME,
-        f"{_TOOL}.input": semconv.TOOL_CALL_ARGUMENTS,
-        f"{_TOOL}.output": semconv.TOOL_CALL_RESULT,
-    },
+    names={"haystack.tool.name": semconv.TOOL_NAME},
     kind=_kind,
+    inputs=tuple(f"{step}.input" for step in _STEPS),
+    outputs=tuple(f"{step}.output" for step in _STEPS),
     values=_values,
-    fixes={"llm": _model_call, "tool": _tool, "workflow": _run},
+    fixes={"llm": _model_call, "tool": _tool},
     alone=True,
     advice=Advice(
         name="Haystack",

@@ -12,13 +12,8 @@ from __future__ import annotations
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import (
-    Handoff,
     Kind,
-    ModelCall,
-    Observation,
-    RunSpan,
     ToolUse,
-    TurnSpan,
     changed,
 )
 from spangrade.converters.spans.values import text
@@ -34,23 +29,12 @@ def _kind(span: Span, attributes: Attributes) -> Kind | None:
 
 
 def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, object]:
-    label = _LABEL if kind == "agent" else "lk.previous_agent_label"
-    return {semconv.AGENT_NAME: attributes.get(label)} if span.name in _KINDS and kind is not None else {}
-
-
-def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
-    if span.name != "agent_turn" or not isinstance(observation, RunSpan | TurnSpan | ModelCall):
-        return observation
-    exchange = observation.exchange
-    return changed(
-        observation,
-        user_input=_own(attributes, "user_input") or exchange.user_input,
-        response=_own(attributes, "response.text") or exchange.response,
-    )
-
-
-def _handoff(handoff: Handoff, _: Span, attributes: Attributes) -> Handoff:
-    return handoff._replace(handoff_to=text(attributes.get(_LABEL)))
+    if kind == "agent":
+        return {semconv.AGENT_NAME: attributes.get(_LABEL)}
+    if span.name != "agent_turn":
+        return {}
+    said = {semconv.TURN_INPUT: "user_input", semconv.TURN_OUTPUT: "response.text"}
+    return {name: _own(attributes, own) for name, own in said.items()}
 
 
 def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
@@ -71,10 +55,12 @@ DIALECT = Dialect(
     names={
         "lk.pii.function_tool.output": semconv.TOOL_CALL_RESULT,
         "lk.function_tool.output": semconv.TOOL_CALL_RESULT,
+        "lk.previous_agent_label": semconv.HANDOFF_FROM,
+        _LABEL: semconv.HANDOFF_TO,
     },
     kind=_kind,
     values=_values,
-    fixes={None: _any, "handoff": _handoff, "tool": _tool},
+    fixes={"tool": _tool},
     before=("openinference",),
     advice=Advice(
         name="LiveKit",

@@ -13,7 +13,6 @@ from spangrade.converters.spans import provider_values
 from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import (
-    Handoff,
     Kind,
     ModelCall,
     Observation,
@@ -46,8 +45,6 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
     own: dict[str, Any] = {semconv.AGENT_NAME: attributes.get("name") if kind == "agent" else None}
     if kind == "tool":
         own[semconv.TOOL_NAME] = attributes.get("name")
-    elif kind == "handoff":
-        own[semconv.AGENT_NAME] = attributes.get("from_agent")
     elif kind == "workflow":
         group = attributes.get("group_id")
         own[semconv.CONVERSATION_ID] = None if group == "null" else group
@@ -70,10 +67,6 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     )
 
 
-def _handoff(handoff: Handoff, _: Span, attributes: Attributes) -> Handoff:
-    return handoff._replace(handoff_to=text(attributes.get("to_agent")))
-
-
 def _agent(run: RunSpan, _: Span, __: Attributes) -> RunSpan:
     return named_run(run, run.agent)
 
@@ -82,10 +75,11 @@ DIALECT = Dialect(
     name="logfire-agents",
     signs=Signs(scopes=frozenset({"logfire.openai_agents"})),
     kind=_kind,
+    names={"from_agent": semconv.HANDOFF_FROM, "to_agent": semconv.HANDOFF_TO},
     inputs=("raw_input", "input"),
     outputs=("response", "output"),
     values=_values,
-    fixes={None: _any, "agent": _agent, "llm": _model_call, "handoff": _handoff},
+    fixes={None: _any, "agent": _agent, "llm": _model_call},
     before=("openinference",),
     advice=Advice(
         name="the OpenAI Agents SDK by Logfire",

@@ -9,8 +9,8 @@ from typing import Any
 
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
-from spangrade.converters.spans.observation import Kind, ModelCall, TurnSpan, changed
-from spangrade.converters.spans.values import count, json_object, json_text, literal, parse_json, text
+from spangrade.converters.spans.observation import Kind
+from spangrade.converters.spans.values import json_object, json_text, literal, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -38,30 +38,19 @@ def _io(span: Span) -> tuple[Any, Any]:
 
 def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     name, (given, answered) = attributes.get("entity.1.name"), _io(span)
+    if kind == "agent":
+        return {semconv.AGENT_NAME: name}
     if kind == "tool":
         own = {semconv.TOOL_NAME: name, semconv.TOOL_CALL_ARGUMENTS: _arguments(given)}
         return own | {semconv.TOOL_CALL_RESULT: answered}
-    return {semconv.AGENT_NAME: name} if kind == "agent" else {}
-
-
-def _turn(turn: TurnSpan, span: Span, _: Attributes) -> TurnSpan:
-    given, answered = _io(span)
-    return changed(turn, user_input=_last(given), response=_last(answered))
-
-
-def _model_call(call: ModelCall, span: Span, attributes: Attributes) -> ModelCall:
-    (given, answer), usage = _io(span), _event(span, "metadata")
-    if isinstance(answer, dict) and len(answer) == 1:
-        (answer,) = answer.values()  # by its role: {"ai": "…"}
-    return changed(
-        call,
-        model=text(attributes.get("entity.2.name")),
-        provider=(text(attributes.get("entity.1.type")) or "").removeprefix("inference.") or None,
-        user_input=_last(given),
-        response=text(answer),
-        input_tokens=count(usage.get("prompt_tokens")),
-        output_tokens=count(usage.get("completion_tokens")),
-    )
+    own = {semconv.TURN_INPUT: _last(given), semconv.TURN_OUTPUT: _last(answered)}
+    if kind == "llm":
+        usage, provider = _event(span, "metadata"), text(attributes.get("entity.1.type")) or ""
+        own[semconv.PROVIDER_NAME] = provider.removeprefix("inference.")
+        own[semconv.RESPONSE_MODEL] = attributes.get("entity.2.name")
+        own[semconv.INPUT_TOKENS] = usage.get("prompt_tokens")
+        own[semconv.OUTPUT_TOKENS] = usage.get("completion_tokens")
+    return own
 
 
 def _last(value: Any) -> str | None:
@@ -84,7 +73,6 @@ DIALECT = Dialect(
     names={"scope.agentic.session": semconv.CONVERSATION_ID},
     kind=kind_by("span.type", _KINDS, "other"),
     values=_values,
-    fixes={"turn": _turn, "llm": _model_call},
     alone=True,
     advice=Advice(
         name="Monocle",

@@ -18,11 +18,9 @@ from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import Span
 
-_TARGET = "gen_ai.handoff.to_agent"
-
 
 def _kind(_: Span, attributes: Attributes) -> Kind | None:
-    return "handoff" if text(attributes.get(_TARGET)) else None
+    return "handoff" if text(attributes.get(semconv.HANDOFF_TO)) else None
 
 
 def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
@@ -30,13 +28,10 @@ def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
     return {name: _messages(parse_json(attributes[name])) for name in names if name in attributes}
 
 
-def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
-    if isinstance(observation, Handoff):
-        source, target = (text(attributes.get(f"gen_ai.handoff.{side}_agent")) for side in ("from", "to"))
-        return observation._replace(agent=source, handoff_to=target)
+def _any(observation: Observation, _: Span, __: Attributes) -> Observation:
     if isinstance(observation, RunSpan):
         return observation if observation.is_agent else observation._replace(agent=None, name=None)
-    return observation._replace(agent=None)
+    return observation if isinstance(observation, Handoff) else observation._replace(agent=None)
 
 
 def _messages(messages: Any) -> Any:

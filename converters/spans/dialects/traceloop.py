@@ -99,7 +99,9 @@ def _any(observation: Observation, span: Span, attributes: Attributes) -> Observ
     agent = text(attributes.get(_AGENT))
     ids = (attributes.get(_PROPERTIES + key) for key in _CONVERSATION_IDS)
     session = observation.session.conversation_id or first_text(ids)
-    observation = changed(observation, conversation_id=session)._replace(agent=agent or observation.agent)
+    observation = changed(observation, conversation_id=session)
+    if not isinstance(observation, Handoff):
+        observation = observation._replace(agent=agent or observation.agent)
     said = read_exchange(attributes.get(semconv.INPUT_MESSAGES), None).user_input
     if isinstance(observation, Structure) and said and semconv.INPUT_MESSAGES not in span.attributes:
         # With LangChain, a call's messages may be events of the task around it.
@@ -167,12 +169,6 @@ def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
     return run_io.with_tool_output(call, output)
 
 
-def _handoff(handoff: Handoff, _: Span, attributes: Attributes) -> Handoff:
-    target = attributes.get("gen_ai.handoff.to_agent") or attributes.get("langgraph.command.goto_node")
-    source = text(attributes.get("gen_ai.handoff.from_agent"))
-    return handoff._replace(agent=source, handoff_to=text(target))
-
-
 def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     changes: dict[str, Any] = {}
     for field, name in (("input_tokens", "prompt"), ("output_tokens", "completion")):
@@ -204,6 +200,7 @@ def _payload(attributes: Attributes, direction: str, key: str) -> Any:
 DIALECT = Dialect(
     name="traceloop",
     signs=Signs(scopes=_SCOPES, attributes=frozenset(_OWN)),
+    names={"langgraph.command.goto_node": semconv.HANDOFF_TO},
     kind=_kind,
     values=_values,
     fixes={
@@ -211,7 +208,6 @@ DIALECT = Dialect(
         "agent": _agent,
         "workflow": _workflow,
         "tool": _tool,
-        "handoff": _handoff,
         "llm": _model_call,
     },
     before=(
