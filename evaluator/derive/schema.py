@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -201,8 +202,13 @@ SESSIONS = table("sessions", Session, (_BATCH, _TOOLS, _FIRST_INPUT))
 TABLES = {"sessions": SESSIONS} | {name: table(name, record) for name, record in RECORDS.items()}
 
 
-def create_statements() -> Iterator[str]:
-    """Yield the statements that create the tables of sessions and the views over them."""
+@cache
+def create_statements() -> tuple[str, ...]:
+    """Return the statements that create the tables of sessions and the views over them."""
+    return tuple(_create_statements())
+
+
+def _create_statements() -> Iterator[str]:
     for one in TABLES.values():
         defined = ", ".join(column.defined for column in (*one.keys, *one.columns))
         if one is SESSIONS:
@@ -347,8 +353,13 @@ def documented_views() -> list[DocumentedView]:
     ]
 
 
-def comment_statements() -> Iterator[str]:
-    """Yield the statements that describe the views and their columns in the database itself."""
+@cache
+def comment_statements() -> tuple[str, ...]:
+    """Return the statements that describe the views and their columns in the database itself."""
+    return tuple(_comment_statements())
+
+
+def _comment_statements() -> Iterator[str]:
     for view in documented_views():
         yield f"COMMENT ON VIEW {view.name} IS {text_literal(view.description)}"
         for column in view.columns:
