@@ -146,12 +146,6 @@ def update(store: Store) -> int:
     return len(set().union(*steps(store, Observations())))
 
 
-def rebuild(store: Store) -> int:
-    """Derive every session again from the spans; return how many there are."""
-    forget(store)
-    return update(store)
-
-
 def stale(store: Store) -> bool:
     """Return whether `update` has something to do: new spans or logs, or all that is to be derived again."""
     done = derived_up_to(store)
