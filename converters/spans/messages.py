@@ -156,7 +156,8 @@ def _part(part: Any) -> str | MessageCall | ToolResult | None:
     if kind in _TEXTS:
         return _text(part)
     if kind in _CALLS:
-        return _call(part["function"] if isinstance(part.get("function"), dict) else part, part)
+        inner = part["function"] if isinstance(part.get("function"), dict) else part
+        return _call(inner, _id_in(part))
     if kind in _RESULTS or (kind is None and "response" in part):
         return _result(part)
     if kind is not None:
@@ -164,7 +165,7 @@ def _part(part: Any) -> str | MessageCall | ToolResult | None:
     for key, inner in part.items():
         if isinstance(inner, dict):
             if key in _KEYS_OF_CALLS:
-                return _call(inner, inner, part)
+                return _call(inner, _id_in(inner) or _id_in(part))
             if key in _KEYS_OF_RESULTS:
                 return _result(inner)
     return _text(part)
@@ -177,22 +178,25 @@ def _text(part: dict[str, Any]) -> str | None:
     )
 
 
-def _call(part: dict[str, Any], *with_id: dict[str, Any]) -> MessageCall:
-    """Return the call in a part; the id is in the first of some parts that has one."""
-    call_id = next((known for one in with_id for key in _ID_KEYS if (known := one.get(key))), None)
-    return MessageCall(
-        text(first_of(part, _NAME_KEYS)), text(call_id), json_text(first_of(part, _ARGUMENT_KEYS))
-    )
+def _call(part: dict[str, Any], call_id: str | None) -> MessageCall:
+    arguments = json_text(first_of(part, _ARGUMENT_KEYS))
+    return MessageCall(text(first_of(part, _NAME_KEYS)), call_id, arguments)
 
 
 def _result(part: dict[str, Any]) -> ToolResult:
-    result, by = first_of(part, _RESULT_KEYS), part.get("origin", part)  # Haystack's
+    result, origin = first_of(part, _RESULT_KEYS), part.get("origin", part)  # Haystack's
     if isinstance(result, dict) and "value" in result and text(result.get("type")) in _OUTPUTS:
         result = result["value"]
-    call_id = next((known for key in _ID_KEYS if (known := by.get(key))), None)
-    return ToolResult(
-        text(first_of(by, _NAME_KEYS)), text(call_id), json_text(unwrapped(result)), _is_marked_failed(part)
-    )
+    name, failed = text(first_of(origin, _NAME_KEYS)), _is_marked_failed(part)
+    return ToolResult(name, _id_in(origin), json_text(unwrapped(result)), failed)
+
+
+def _id_in(part: dict[str, Any]) -> str | None:
+    """Return the id of the call that a part is, or has the result of."""
+    for key in _ID_KEYS:
+        if known := part.get(key):
+            return text(known)
+    return None
 
 
 def _is_marked_failed(part: dict[str, Any]) -> bool | None:
