@@ -95,6 +95,11 @@ class SpanRef(NamedTuple):
         """The trace's and the span's id, which together are one span's alone."""
         return self[:2]
 
+    @property
+    def interval(self) -> tuple[int, int]:
+        """The start and the end, in nanoseconds."""
+        return self[3:5]
+
 
 class SessionContext(NamedTuple):
     """The session of a span: most spans say little of it, and those of a session say the same.

@@ -42,10 +42,8 @@ def without_plumbing(tree: Tree) -> Tree:
     for call in tree.model_calls:
         if call.agent:
             calling.add((call.span.trace_id, call.agent))
-        above = tree.nearest(call)
-        while above is not None and not (isinstance(above, RunSpan) and above.is_agent):
-            above = tree.nearest(above)
-        if isinstance(above, RunSpan) and call.agent in (None, above.name):
+        above = tree.agent_above(call)
+        if above is not None and call.agent in (None, above.name):
             own.add(above.span.node)
     return tree.changed(
         {

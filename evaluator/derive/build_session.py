@@ -20,8 +20,7 @@ from spangrade.evaluator.derive.completeness import identity_doubt, lacks_model_
 from spangrade.evaluator.derive.cost import (
     OwnPrice,
     context_window,
-    estimated_models,
-    own_priced_models,
+    models_of,
     price,
     total_cost,
 )
@@ -124,8 +123,8 @@ def build_session(
         models=_models(llm_calls or runs or of_kind(RunSpan, tree.ordered)),
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
-        cost_estimated=estimated_models(llm_calls),
-        cost_configured=own_priced_models(llm_calls),
+        cost_estimated=models_of(call for call in llm_calls if call.cost_estimated),
+        cost_configured=models_of(call for call in llm_calls if call.cost_configured),
         tool_declarations=declared.declarations,
         declared_to=declared.to,
         system_instruction=system_instruction(tree),

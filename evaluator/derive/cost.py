@@ -100,14 +100,9 @@ def total_cost(llm_calls: Iterable[LLMCall]) -> tuple[float | None, str | None]:
     return math.fsum(costs), None  # the same in any order and on every version of Python
 
 
-def estimated_models(llm_calls: Iterable[LLMCall]) -> str | None:
-    """Return the models whose price is an estimate, None without any."""
-    return ", ".join(sorted({call.model or "" for call in llm_calls if call.cost_estimated})) or None
-
-
-def own_priced_models(llm_calls: Iterable[LLMCall]) -> str | None:
-    """Return the models that were priced by the project's own prices, None without any."""
-    return ", ".join(sorted({call.model or "" for call in llm_calls if call.cost_configured})) or None
+def models_of(llm_calls: Iterable[LLMCall]) -> str | None:
+    """Return the names of the models of calls, None without any."""
+    return ", ".join(sorted({call.model or "" for call in llm_calls})) or None
 
 
 @lru_cache(maxsize=4096)

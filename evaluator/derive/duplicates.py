@@ -13,7 +13,6 @@ from spangrade.converters.spans.observation import (
     ModelCall,
     Observation,
     RunSpan,
-    SpanRef,
     Structure,
     ToolUse,
     Traits,
@@ -23,6 +22,7 @@ from spangrade.converters.spans.observation import (
 from spangrade.converters.spans.values import parse_json
 from spangrade.evaluator.derive.cost import FRAMEWORKS
 from spangrade.evaluator.derive.span_tree import Node, Tree
+from spangrade.evaluator.derive.timing import half_at_once
 
 _MAX_OPEN = 100  # earlier calls that one beside them is compared with
 _UNKNOWN = (None, ())
@@ -156,7 +156,7 @@ def _same_work(outer: _Call, inner: _Call) -> bool:
 
 def _repeats(outer: _Call, inner: _Call) -> bool:
     """Return whether two spans without a common key record one call, by their times and texts."""
-    if outer.span.scope == inner.span.scope or not _half_at_once(outer.span, inner.span):
+    if outer.span.scope == inner.span.scope or not half_at_once(outer.span.interval, inner.span.interval):
         return False
     if isinstance(outer, ToolUse) and isinstance(inner, ToolUse):
         same_arguments = outer.arguments is not None and outer.arguments == inner.arguments
@@ -205,7 +205,11 @@ class _Clients:
     def of(self, served: ToolUse) -> ToolUse | None:
         """Return the first client's span of a call that a server recorded beside it, None without one."""
         clients = self._by_trace.get(served.span.trace_id, [])
-        found = [one for one in clients if _half_at_once(one.span, served.span) and _same_call(one, served)]
+        found = [
+            one
+            for one in clients
+            if half_at_once(one.span.interval, served.span.interval) and _same_call(one, served)
+        ]
         found.sort(key=lambda one: one.arguments is None)
         if not found:
             return None
@@ -227,13 +231,6 @@ def _same_call(outer: ToolUse, inner: ToolUse) -> bool:
     return _SERVER_NAME.fullmatch(prefix) is not None and (
         outer.arguments is not None and outer.arguments == inner.arguments
     )
-
-
-def _half_at_once(one: SpanRef, other: SpanRef) -> bool:
-    """Return whether two spans ran at the same time for at least half of the shorter one."""
-    both_ns = min(one.end_ns, other.end_ns) - max(one.start_ns, other.start_ns)
-    shorter_ns = min(one.end_ns - one.start_ns, other.end_ns - other.start_ns)
-    return both_ns >= 0 and shorter_ns >= 0 and 2 * both_ns >= shorter_ns
 
 
 def _completed(outer: _Call, recorded: _Call, inner: _Call) -> _Call:

@@ -155,6 +155,13 @@ class Tree:
         self._agent_above.update(dict.fromkeys(passed, name))
         return name
 
+    def agent_above(self, observation: Observation) -> RunSpan | None:
+        """Return the nearest run of an agent around an observation."""
+        above = self.nearest(observation)
+        while above is not None and not (isinstance(above, RunSpan) and above.is_agent):
+            above = self.nearest(above)
+        return above
+
     def agent_model(self, observation: Observation) -> str | None:
         """Return the model that the nearest span of a run or a turn around an observation names."""
         ancestor = self.nearest(observation)

@@ -40,6 +40,12 @@ def without(interval: Interval, holes: Sequence[Interval]) -> list[Interval]:
     return left
 
 
+def half_at_once(one: Interval, other: Interval) -> bool:
+    """Return whether two intervals have at least half of the shorter one in common."""
+    both = min(one[1], other[1]) - max(one[0], other[0])
+    return both >= 0 and 2 * both >= min(one[1] - one[0], other[1] - other[0])
+
+
 def length_s(intervals: Iterable[Interval]) -> float:
     """Return the seconds that intervals cover, overlaps counted once, to the microsecond."""
     return round(sum(end - start for start, end in union(intervals)) / 1e9, 6)

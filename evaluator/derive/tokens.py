@@ -74,19 +74,12 @@ def beyond_calls(tree: Tree) -> tuple[int, int]:
         counted = inside.get(run.span.node)
         if not is_first or run.span.start_ns > first_call_ns:
             continue
-        if counted is None or not any(counted) or _is_below_an_agent(run, tree):
+        if counted is None or not any(counted) or tree.agent_above(run) is not None:
             continue
         more = [(a or 0) - b for a, b in zip(run.tokens[:2], counted, strict=True)]
         if None not in run.tokens[:2] and min(more) >= 0:
             inputs, outputs = inputs + more[0], outputs + more[1]
     return inputs, outputs
-
-
-def _is_below_an_agent(run: RunSpan, tree: Tree) -> bool:
-    above = tree.nearest(run)
-    while above is not None and not (isinstance(above, RunSpan) and above.is_agent):
-        above = tree.nearest(above)
-    return above is not None
 
 
 def _cached(tokens: TokenCounts) -> int:

@@ -69,11 +69,7 @@ def log_problem(problem: Problem) -> None:
     _log.warning("%s: %s", problem.where, problem.message)
 
 
-def _ignore(step: str) -> None:
-    pass
-
-
-def _ignore_share(share: float) -> None:
+def _ignore(_: object) -> None:
     pass
 
 
@@ -87,7 +83,7 @@ class Callbacks(NamedTuple):
     on_problem: Callable[[Problem], None] = log_problem
     on_progress: Callable[[str], None] = _ignore
     configured: Configured = NOT_CONFIGURED
-    on_share: Callable[[float], None] = _ignore_share
+    on_share: Callable[[float], None] = _ignore
 
 
 DEFAULT = Callbacks()

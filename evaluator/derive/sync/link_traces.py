@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan
+from spangrade.evaluator.derive.timing import half_at_once
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 
@@ -71,7 +72,13 @@ def link_traces(store: Store, new: Mapping[str, Position]) -> TraceLinks:
     history when it began. Traces that continue one that moves, move with it; so do those that repeat its
     calls.
     """
-    members = with_repeating(store, {trace_id: _member(position) for trace_id, position in new.items()})
+    members = with_repeating(
+        store,
+        {
+            trace_id: Member(p.start_ns, p.conversation_id, p.request is not None, p.calls)
+            for trace_id, p in new.items()
+        },
+    )
     leaders = leaders_of(members)
     regrouped = {t for t, leader in leaders.items() if t not in new and leader != members[t].leader}
     before = _stored(store, "trace_id", {*new, *regrouped})
@@ -140,10 +147,6 @@ def _linked(
             link_again(continued, _LATER, min(position.start_ns for position in moved))
         pending = {trace_id for trace_id, position in positions.items() if position.history in continued}
     return links
-
-
-def _member(position: Position) -> Member:
-    return Member(position.start_ns, position.conversation_id, position.request is not None, position.calls)
 
 
 def _followers(store: Store, links: Mapping[str, str], leaders: Mapping[str, str | None]) -> dict[str, str]:
@@ -307,10 +310,8 @@ def _groups(members: Mapping[str, Member]) -> list[list[str]]:
 
 def is_same(one: KeyedCall, other: KeyedCall) -> bool:
     """Return whether spans of different traces with one response id record the same call."""
-    both_ns = min(one.end_ns, other.end_ns) - max(one.start_ns, other.start_ns)
-    shorter_ns = min(one.end_ns - one.start_ns, other.end_ns - other.start_ns)
     tokens = {one.output_tokens, other.output_tokens} - {None}
-    return both_ns >= 0 and 2 * both_ns >= shorter_ns and one.scope != other.scope and len(tokens) < 2
+    return half_at_once(one[2:4], other[2:4]) and one.scope != other.scope and len(tokens) < 2
 
 
 def with_repeating(store: Store, new: Mapping[str, Member]) -> dict[str, Member]:
