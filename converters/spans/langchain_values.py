@@ -93,25 +93,23 @@ def _with_output_of_repr(tool: ToolUse, source: str) -> ToolUse:
 
 
 def model_output(value: Any) -> dict[str, Any]:
-    """Return the fields of a model call's observation that its output holds: call key, tool calls, tokens."""
-    message = plain_message(generated_message(value))
+    """Return the fields of a model call's observation that its output holds: call key, tool calls, tokens.
+
+    The output is `{"generations": [[{"message": …}]]}`; its tokens are the cached ones, a part of the input,
+    and those of reasoning.
+    """
+    generations = value.get("generations") if isinstance(value, dict) else None
+    while isinstance(generations, list) and generations:
+        generations = generations[0]
+    message = plain_message(json_object(generations).get("message"))
     if message is None:
         return {}
-    metadata, usage = message.get("response_metadata"), message.get("usage_metadata")
-    changes: dict[str, Any] = {"call_key": text(message.get("id")), "tool_calls": _calls([message])}
-    if isinstance(metadata, dict) and text(metadata.get("id")):
-        changes["call_key"] = metadata["id"]
-    return changes | token_details(usage)
-
-
-def token_details(usage: Any) -> dict[str, Any]:
-    """Return the cached tokens, a part of the input, and the reasoning ones of `usage_metadata`."""
+    metadata, usage = (json_object(message.get(f"{name}_metadata")) for name in ("response", "usage"))
     return {
-        name: count(json_object(json_object(usage).get(details)).get(key))
-        for name, details, key in (
-            ("cached_input_tokens", "input_token_details", "cache_read"),
-            ("reasoning_tokens", "output_token_details", "reasoning"),
-        )
+        "call_key": text(metadata.get("id")) or text(message.get("id")),
+        "tool_calls": _calls([message]),
+        "cached_input_tokens": count(json_object(usage.get("input_token_details")).get("cache_read")),
+        "reasoning_tokens": count(json_object(usage.get("output_token_details")).get("reasoning")),
     }
 
 
@@ -133,14 +131,6 @@ def _calls(messages: Sequence[Mapping[str, Any]]) -> tuple[MessageCall, ...]:
     """Return the calls that messages request, as LangChain lists them."""
     calls = [call for message in messages for call in objects(message.get("tool_calls"))]
     return tuple(MessageCall(text(c.get("name")), text(c.get("id")), json_text(c.get("args"))) for c in calls)
-
-
-def generated_message(value: Any) -> Any:
-    """Return the message in a model's output `{"generations": [[{"message": …}]]}`, None for other values."""
-    generations = value.get("generations") if isinstance(value, dict) else None
-    while isinstance(generations, list) and generations:
-        generations = generations[0]
-    return generations.get("message") if isinstance(generations, dict) else None
 
 
 def state_writes(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], ...]:

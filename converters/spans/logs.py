@@ -23,7 +23,7 @@ from spangrade.converters.spans.observation import (
     ToolUse,
     TurnSpan,
 )
-from spangrade.converters.spans.values import first_text, json_text, parse_json, text
+from spangrade.converters.spans.values import first_of, first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord
 
@@ -100,7 +100,7 @@ def _said(log: LogRecord, name: str, fields: Mapping[str, Any]) -> str | None:
 
 def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
     """Return a tool's call with the fields that a log record of it adds."""
-    arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
+    arguments, result = (json_text(first_of(fields, names)) for names in (_ARGUMENTS, _RESULTS))
     failure = tool.failure
     if _is_failed(fields):
         failure = failure or SpanFailure()
@@ -116,7 +116,7 @@ def _is_failed(fields: Mapping[str, Any]) -> bool | None:
 def _with_call(exchange: MessageExchange, call_id: str, fields: Mapping[str, Any]) -> MessageExchange:
     """Return an exchange with the call, and the result, of a record."""
     name = first_text(map(fields.get, _TOOL_NAMES))
-    arguments, result = (json_text(_first(fields, names)) for names in (_ARGUMENTS, _RESULTS))
+    arguments, result = (json_text(first_of(fields, names)) for names in (_ARGUMENTS, _RESULTS))
     failed = _is_failed(fields)
     calls, results = exchange.tool_calls, exchange.tool_results
     if arguments is not None and not _has(calls, call_id):
@@ -124,10 +124,6 @@ def _with_call(exchange: MessageExchange, call_id: str, fields: Mapping[str, Any
     if (result is not None or failed is not None) and not _has(results, call_id):
         results = (*results, ToolResult(name, call_id, result, failed))
     return exchange._replace(tool_calls=calls, tool_results=results)
-
-
-def _first(fields: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
 def _has(records: Iterable[MessageCall | ToolResult], call_id: str) -> bool:

@@ -121,10 +121,10 @@ def known(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_of(record: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """Return the value of the first of the keys that a record has; None if it has none of them."""
+    """Return the value of the first of the keys that has one in a record; None if none has."""
     for key in keys:
-        if key in record:
-            return record[key]
+        if (value := record.get(key)) is not None:
+            return value
     return None
 
 

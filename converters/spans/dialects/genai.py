@@ -7,7 +7,7 @@ others are their difference from it: they give `read_attributes` what they have 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ from spangrade.converters.spans.observation import (
     structure_of,
 )
 from spangrade.converters.spans.session_attributes import of_resource
-from spangrade.converters.spans.values import count, exact_json, json_text, parse_json, text, texts
+from spangrade.converters.spans.values import count, exact_json, first_of, json_text, parse_json, text, texts
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
@@ -514,11 +514,6 @@ def _messages(
     return history, inputs, outputs
 
 
-def _first_json(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """Return the value of the first of some attributes that a span has, of a JSON text its own."""
-    return parse_json(next((value for name in names if (value := attributes.get(name)) is not None), None))
-
-
 def _of_io(kind: Kind | None, given: Any, returned: Any) -> dict[str, Any]:
     """Return under the conventions' names what a model or a tool was given and returned."""
     if kind == "llm":
@@ -541,7 +536,7 @@ def reader(dialect: Dialect) -> Read:
         kind = None if tell_kind is None else tell_kind(span, attributes)
         own = {} if renamed is None else renamed(attributes)
         if has_io:
-            io = [_first_json(attributes, names) for names in (dialect.inputs, dialect.outputs)]
+            io = [parse_json(first_of(attributes, names)) for names in (dialect.inputs, dialect.outputs)]
             own = _of_io(kind, *io) | own
         if kind in dialect.named_by_span:
             own[semconv.TOOL_NAME if kind == "tool" else semconv.AGENT_NAME] = span.name
