@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import duckdb
@@ -76,15 +77,18 @@ def insert_run(
     place_verdicts(store, [run.run_id])
 
 
-def insert_grades(store: Store, run: Run) -> None:
-    """Write the scores and verdicts of a run."""
+def insert_grades(store: Store, run: Run, given_at: datetime | None = None) -> None:
+    """Write the scores and verdicts of a run; `given_at` is when they were made, None if with the run."""
+    of_run = {"run_id": run.run_id, "given_at": given_at}
     store.query(
-        "INSERT INTO scores BY NAME SELECT $run_id AS run_id, 'run' AS source, * FROM incoming",
-        {"run_id": run.run_id},
+        "INSERT INTO scores BY NAME "
+        "SELECT $run_id AS run_id, 'run' AS source, $given_at::TIMESTAMP AS scored_at, * FROM incoming",
+        of_run,
         incoming=run.score_table,
     )
     store.query(
-        "INSERT INTO verdicts BY NAME SELECT $run_id AS run_id, * FROM incoming",
-        {"run_id": run.run_id},
+        "INSERT INTO verdicts BY NAME "
+        "SELECT $run_id AS run_id, $given_at::TIMESTAMP AS given_at, * FROM incoming",
+        of_run,
         incoming=run.verdict_table,
     )

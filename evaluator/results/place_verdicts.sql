@@ -12,7 +12,7 @@ FROM (
         END AS place
     FROM {run_cells}
     WHERE (place IS NOT NULL OR run_id IN (SELECT unnest($runs)))
-        AND session_id IN (SELECT session_id FROM verdicts WHERE run_id IN (SELECT unnest($runs)))
+        AND session_id IN ({graded})
 ) AS placed
 WHERE verdicts.run_id = placed.run_id
     AND verdicts.session_id = placed.session_id

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+import nanoarrow as na
+
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -32,6 +34,11 @@ def sessions_query(columns: str, chosen: str = "") -> str:
     return view_query("sessions").replace("{columns}", columns).replace("{chosen}", chosen)
 
 
-def place_verdicts(store: Store, run_ids: Sequence[str]) -> None:
-    """Say which verdicts count after some runs were written, within the caller's transaction."""
-    store.query(view_query("place_verdicts"), {"runs": list(run_ids)})
+def place_verdicts(store: Store, run_ids: Sequence[str], graded: na.Array | None = None) -> None:
+    """Say which verdicts count after some runs were written, within the caller's transaction.
+
+    `graded` are the ids of the sessions of which verdicts were written, if they are not all of the runs'.
+    """
+    of_runs = "SELECT session_id FROM verdicts WHERE run_id IN (SELECT unnest($runs))"
+    text = view_query("place_verdicts").replace("{graded}", of_runs if graded is None else "FROM graded")
+    store.query(text, {"runs": list(run_ids)}, **({} if graded is None else {"graded": graded}))

@@ -19,6 +19,7 @@ from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import waiting
 from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.turns import deriving, turns_at
 
 WAIT_S = 5.0  # for another process, which has the database open for a second at most
 _DERIVING = "New spans are being derived: reload the page to see them."
@@ -127,7 +128,7 @@ class ViewedDatabase:
         self.notice = ""
         self._was_locked = False  # what the notice says
         self._known_mark = ""  # of the file as a reviewer left it
-        self._one_at_a_time = threading.Lock()  # a process can open a file once
+        self._one_at_a_time = threading.Lock()  # a process can open a file once: where nothing takes turns
         self._stopping = threading.Event()
         self._deriving: threading.Thread | None = None
 
@@ -145,10 +146,10 @@ class ViewedDatabase:
     def reading(self) -> Iterator[Store]:
         """Open the database for a page.
 
-        Raises StoreLockedError if another process has it open for longer than `WAIT_S`, StoreError if it
+        Raises StoreLockedError if others have it open for longer than `WAIT_S`, StoreError if it
         cannot be used.
         """
-        with self._one_at_a_time:
+        with self._turn():
             if self._select != Selection():
                 with Store.open(self.path, read_only=True, confined=True, wait_s=WAIT_S) as store:
                     self.only = chosen_ids(store, self._select)
@@ -218,7 +219,8 @@ class ViewedDatabase:
             self.notice = ""
 
     def _derive(self) -> None:
-        bring_up_to_date(self._window, self._configured)
+        with deriving(self.path, self._stopping):
+            bring_up_to_date(self._window, self._configured, stop=self._stopping)
         self._configured = NOT_CONFIGURED
 
     def _note(self, error: SpangradeError) -> None:
@@ -234,10 +236,23 @@ class ViewedDatabase:
         self._was_locked = False
 
     @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let one page at a time open the database. Raises StoreLockedError after `WAIT_S`."""
+        if turns_at(self.path) is not None:  # opening it waits for the turn
+            yield
+            return
+        if not self._one_at_a_time.acquire(timeout=WAIT_S):
+            raise StoreLockedError(f"{self.path}: other pages have it open: try again")
+        try:
+            yield
+        finally:
+            self._one_at_a_time.release()
+
+    @contextmanager
     def _window(self) -> Iterator[Store]:
         if self._stopping.is_set():
             raise _StoppedError
-        with self._one_at_a_time, Store.open(self.path, wait_s=WAIT_S, stop=self._stopping) as store:
+        with self._turn(), Store.open(self.path, wait_s=WAIT_S, stop=self._stopping) as store:
             yield store
 
 

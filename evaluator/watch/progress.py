@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import fields
-from hashlib import blake2b
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from typing import NamedTuple
 
+from spangrade.evaluator.derive.sync.parts import in_batches
 from spangrade.evaluator.derive.sync.update import changed_sessions
 from spangrade.evaluator.grading.origin import OriginFilter
-from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.tables import sql
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -25,11 +24,12 @@ class Moment(NamedTuple):
 class Waiting(NamedTuple):
     """A session that is to be graded: its last arrival, and since when nothing has arrived for it.
 
-    That is by the steady clock: no session is idle because a clock was set.
+    That is by the steady clock: no session is idle because a clock was set. It has `records` spans and logs.
     """
 
     seq: int
     idle_since_ns: int
+    records: int
 
 
 class Progress:
@@ -75,8 +75,8 @@ class Progress:
         derived = _derived_up_to(store)
         last_seq, last_ns = self._last_look or self._look_before_restart(store, now)
         arrived = [
-            (session_id, seq)
-            for session_id, seq, start_ns in store.query(
+            (session_id, seq, records)
+            for session_id, seq, start_ns, records in store.query(
                 sql("arrived"), {"seq": self._seq or 0, "gates": self._gates, "origin": self._origin}
             )
             if self._includes(session_id, start_ns)
@@ -84,14 +84,14 @@ class Progress:
         # Until they are built, sessions in `unfinished` are not what their spans say.
         unfinished = changed_sessions(store)
         recent = last_ns is not None and now.steady_ns - last_ns <= self._idle_ns
-        is_new = {session_id for session_id, seq in arrived if recent and seq > last_seq}
-        ends = _ends(store, (session_id for session_id, _ in arrived if session_id not in is_new))
-        for session_id, seq in arrived:
+        is_new = {session_id for session_id, seq, _ in arrived if recent and seq > last_seq}
+        ends = _ends(store, [session_id for session_id, *_ in arrived if session_id not in is_new])
+        for session_id, seq, records in arrived:
             known = self._waiting.get(session_id)
             if session_id in unfinished or (known is not None and known.seq >= seq):
                 continue
             end_ns = now.time_ns if session_id in is_new else ends.get(session_id, now.time_ns)
-            self._waiting[session_id] = Waiting(seq, _steady(end_ns, now))
+            self._waiting[session_id] = Waiting(seq, _steady(end_ns, now), records)
         for session_id in unfinished & self._waiting.keys():
             del self._waiting[session_id]
         if not unfinished:
@@ -105,14 +105,25 @@ class Progress:
                 {"gates": self._gates, "seq": derived, "now": now.time_ns, "since": self.since_ns},
             )
 
-    def idle(self, now: Moment, limit: int, without: Container[str] = ()) -> dict[str, Waiting]:
-        """Return at most `limit` sessions that are idle, those that became so first."""
-        ready = [
-            (waiting.idle_since_ns, session_id)
-            for session_id, waiting in self._waiting.items()
-            if now.steady_ns - waiting.idle_since_ns >= self._idle_ns and session_id not in without
-        ]
-        return {session_id: self._waiting[session_id] for _, session_id in sorted(ready)[:limit]}
+    def is_any_idle(self, now: Moment, without: Container[str] = ()) -> bool:
+        """Return whether any session is idle."""
+        return next(self._idle(now, without), None) is not None
+
+    def idle(
+        self, now: Moment, limit: int, most_records: int, without: Container[str] = ()
+    ) -> dict[str, Waiting]:
+        """Return at most `limit` sessions that are idle, those that became so first.
+
+        They have at most `most_records` spans and logs, or are one session.
+        """
+        first = nsmallest(limit, self._idle(now, without))
+        waiting = [(session_id, self._waiting[session_id]) for _, session_id in first]
+        return dict(next(in_batches(waiting, lambda one: one[1].records, most_records), ()))
+
+    def _idle(self, now: Moment, without: Container[str]) -> Iterator[tuple[int, str]]:
+        for session_id, waiting in self._waiting.items():
+            if now.steady_ns - waiting.idle_since_ns >= self._idle_ns and session_id not in without:
+                yield waiting.idle_since_ns, session_id
 
     def finish(self, sessions: Mapping[str, Waiting]) -> None:
         """Forget sessions that were graded, or that are gone, unless something has arrived since."""
@@ -135,12 +146,6 @@ def _steady(time_ns: int, now: Moment) -> int:
     return now.steady_ns - max(0, now.time_ns - time_ns)
 
 
-def content_of(session: Session) -> str:
-    """Return a digest of a session: the same as long as the same is known of it."""
-    values = [(one.name, getattr(session, one.name)) for one in fields(session) if one.repr]
-    return blake2b(repr(values).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
 def contents(store: Store, gates: str, session_ids: Iterable[str]) -> dict[str, str]:
     """Return the digests with which sessions were graded last, by session."""
     wanted = arrow_column("session_id", list(session_ids))
@@ -152,6 +157,6 @@ def _derived_up_to(store: Store) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def _ends(store: Store, session_ids: Iterable[str]) -> dict[str, int]:
-    wanted = arrow_column("session_id", list(session_ids))
-    return dict(store.query(sql("ends"), wanted=wanted))
+def _ends(store: Store, session_ids: Sequence[str]) -> dict[str, int]:
+    wanted = arrow_column("session_id", session_ids)
+    return dict(store.query(sql("ends"), wanted=wanted)) if session_ids else {}

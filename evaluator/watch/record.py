@@ -93,13 +93,13 @@ def record(
                 {"now": now_ns, "calls": judge.spent.calls, "cost": judge.spent.cost_usd},
             )
         if new:
-            if known:
-                _roll(store, run)
-            else:
+            if not known:
+                first = Run(run_id, prepared.dataset, gates=(), thresholds=plan.thresholds, name=run.name)
+                first.judge = None if judge is None else JudgeUsage(judge.model, Spent())
                 details = RunDetails(run.name, {"watch": prepared.key}, metrics=plan.metrics, day=today)
                 asked = [metric_text(metric) for metric in prepared.metrics]
-                insert_run(store, run, asked, prepared.questions.golden_questions, details)
-            _place(store, run)
+                insert_run(store, first, asked, prepared.questions.golden_questions, details)
+            _roll(store, run)
             _insert_progress(store, prepared, run_id, new, now_ns)
             sent = [one for one in new if since_ns is None or (one.session.end_ns or now_ns) >= since_ns]
             model = judge.model if judge is not None and judge.was_asked else None
@@ -111,28 +111,22 @@ def record(
 
 
 def _roll(store: Store, run: Run) -> None:
-    """Put the grades of sessions in place of what the rolling run has of them."""
+    """Put the grades of sessions, with their time, in place of what the rolling run has of them.
+
+    Then say which verdict each of these sessions shows.
+    """
     _judge, spent = run.judge or (None, Spent())
-    ids = _graded_in(run)
+    ids = arrow_column("session_id", [one.session_id for one in run.sessions if one.session_id])
     for table in ("scores", "verdicts"):
         store.query(
             f"DELETE FROM {table} WHERE run_id = $run_id AND session_id IN (FROM graded)",  # noqa: S608 (ours)
             {"run_id": run.run_id},
             graded=ids,
         )
-    insert_grades(store, run)
-    store.query(sql("roll"), {"run_id": run.run_id, "judge_failures": run.judge_failures, **asdict(spent)})
-
-
-def _place(store: Store, run: Run) -> None:
-    """Date the grades of sessions, and say which verdict each of these shows."""
-    for name in ("rolled", "rolled_scores"):
-        store.query(sql(name), {"run_id": run.run_id}, graded=_graded_in(run))
-    place_verdicts(store, [run.run_id])
-
-
-def _graded_in(run: Run) -> na.Array:
-    return arrow_column("session_id", [one.session_id for one in run.sessions if one.session_id])
+    used = {"run_id": run.run_id, "judge_failures": run.judge_failures, **asdict(spent)}
+    ((given_at,),) = store.query(sql("roll"), used)
+    insert_grades(store, run, given_at)
+    place_verdicts(store, [run.run_id], ids)
 
 
 def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) -> None:

@@ -110,6 +110,7 @@ _TYPES = {
 _KEYS = {"name": na.string(), "key": na.string()}
 
 Key = tuple[str, str]  # a metric and its attributes as JSON
+Labels = tuple[tuple[str, str], ...]  # attributes with their values
 
 
 def bounds_of(name: str, buckets: int) -> tuple[float, ...]:
@@ -127,7 +128,7 @@ class _Addition(NamedTuple):
     """What a session adds to a total: a value of a histogram with these bounds, or to a counter."""
 
     name: str
-    attributes: Mapping[str, str]
+    attributes: Labels
     value: float
     bounds: tuple[float, ...] | None
 
@@ -145,14 +146,14 @@ def add_to_totals(
     """
     additions = [one for session, grade in graded for one in _additions(session, grade, metrics)]
     if judge.calls:
-        additions.append(_Addition(JUDGE_CALLS, {}, judge.calls, None))
-        additions.append(_Addition(JUDGE_COST, {}, judge.cost_usd or 0.0, None))
+        additions.append(_Addition(JUDGE_CALLS, (), judge.calls, None))
+        additions.append(_Addition(JUDGE_COST, (), judge.cost_usd or 0.0, None))
     if not additions:
         return
     known = set(store.query("SELECT name, attributes FROM watch_totals"))
     series = Counter(name for name, _ in known)
-    keyed = [(_key(one, known, series), one) for one in additions]
-    keys = arrow_rows(list({key for key, _ in keyed}), _KEYS)
+    key_of = {of: _key(*of, known, series) for of in dict.fromkeys(one[:2] for one in additions)}
+    keys = arrow_rows(list(set(key_of.values())), _KEYS)
     totals = {
         (name, attributes): Total(*rest)
         for name, attributes, *rest in store.query(
@@ -160,8 +161,10 @@ def add_to_totals(
         )
     }
     first = store.query("SELECT coalesce(min(start_ns), $now) FROM watch_totals", {"now": now_ns})[0][0]
-    for key, one in keyed:
-        total = totals.setdefault(key, Total(first))
+    for key in key_of.values():
+        totals.setdefault(key, Total(first))
+    for one in additions:
+        total = totals[key_of[one[:2]]]
         if one.bounds is not None:
             total.add(one.value, one.bounds)
         elif one.name == JUDGE_COST:
@@ -182,18 +185,18 @@ def add_to_totals(
 
 def _additions(session: Session, grade: Grade, metrics: Mapping[str, Metric]) -> Iterator[_Addition]:
     labels = labels_of(session)
-    yield _Addition(SESSIONS, {"spangrade.verdict": grade.verdict.value, **labels}, 1, None)
+    yield _Addition(SESSIONS, (("spangrade.verdict", grade.verdict.value), *labels), 1, None)
     for name, outcome in grade.outcomes.items():
         if name in metrics and isinstance(outcome, Score) and not outcome.is_bound:
             bounds = _SHARES if metrics[name].bounds == (0.0, 1.0) else _AMOUNTS
-            yield _Addition(SCORE, {"gen_ai.evaluation.name": name, **labels}, outcome.value, bounds)
+            yield _Addition(SCORE, (("gen_ai.evaluation.name", name), *labels), outcome.value, bounds)
     if session.cost_usd is not None:
         yield _Addition(COST, labels, session.cost_usd, _COSTS)
     if session.latency.total_s is not None:
         yield _Addition(LATENCY, labels, session.latency.total_s, _TIMES)
 
 
-def labels_of(session: Session) -> dict[str, str]:
+def labels_of(session: Session) -> Labels:
     """Return what names the series of a session, as far as it is recorded."""
     agents, models = session.agents or (), session.models or ()
     values = (
@@ -203,19 +206,19 @@ def labels_of(session: Session) -> dict[str, str]:
         models[0] if models else None,
         session.agent_version,
     )
-    return {name: value for name, value in zip(LABELS, values, strict=True) if value is not None}
+    return tuple((name, value) for name, value in zip(LABELS, values, strict=True) if value is not None)
 
 
-def _key(one: _Addition, known: set[Key], series: Counter[str]) -> Key:
+def _key(metric: str, attributes: Labels, known: set[Key], series: Counter[str]) -> Key:
     """Return the series to which something is added: one named `other`, if there are too many."""
-    key = one.name, canonical(dict(one.attributes))
+    key = metric, canonical(dict(attributes))
     if key in known:
         return key
-    if series[one.name] >= MAX_SERIES:
-        others = {name: OTHER if name in LABELS else value for name, value in one.attributes.items()}
-        return one.name, canonical(others | dict.fromkeys(LABELS, OTHER))
+    if series[metric] >= MAX_SERIES:
+        others = {name: value for name, value in attributes if name not in LABELS}
+        return metric, canonical(others | dict.fromkeys(LABELS, OTHER))
     known.add(key)
-    series[one.name] += 1
+    series[metric] += 1
     return key
 
 

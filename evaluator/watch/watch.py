@@ -19,11 +19,12 @@ from typing import NamedTuple, TypeVar
 
 import duckdb
 
-from spangrade.evaluator.derive import load_sessions
+from spangrade.evaluator.derive.session_rows import SessionRows, load_sessions
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
 from spangrade.evaluator.derive.sync.update import bring_up_to_date, is_behind
+from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
@@ -40,7 +41,7 @@ from spangrade.evaluator.watch.alerts import Alerts
 from spangrade.evaluator.watch.deliveries import OTLP, SCORES, WEBHOOK, Counts
 from spangrade.evaluator.watch.destinations import destination_at
 from spangrade.evaluator.watch.options import WatchOptions, WebhookFormat
-from spangrade.evaluator.watch.progress import Moment, Progress, content_of, contents
+from spangrade.evaluator.watch.progress import Moment, Progress, Waiting, contents
 from spangrade.evaluator.watch.record import Channels, WatchedGrade, record, record_unchanged
 from spangrade.evaluator.watch.send_scores import Sender
 from spangrade.evaluator.watch.tables import create_tables
@@ -54,10 +55,11 @@ from spangrade.tracer.quantities import seconds_of
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import waiting
+from spangrade.tracer.store.turns import deriving
 
-# Sessions that are read, graded and written at once: the database is opened three times for them, 20 ms
-# each. With 200, `watch` took 3.6 times the CPU of `grade` per session, with 1,000 2.3 times.
-BATCH = 1_000
+# Sessions that are read, graded and written at once, and how many spans and logs they have at most.
+BATCH = 4_000
+BATCH_RECORDS = 50_000
 # With a judge. Its use is saved with the scores: if the process is killed, that of one batch is not in the
 # day's budget. The answers are in the cache.
 JUDGED_BATCH = 20
@@ -91,6 +93,18 @@ class WatchSummary(NamedTuple):
             parts = [f"{unsent} unsent"] * bool(unsent) + [f"{given_up} given up"] * bool(given_up)
             text += f"; {kind}: {', '.join(parts)}" if parts else ""
         return text
+
+
+class _Batch(NamedTuple):
+    """Sessions that are idle, the digests of those to be graded, and the rows of those that changed.
+
+    `spent` is what the judge has spent today.
+    """
+
+    idle: Mapping[str, Waiting]
+    digests: Mapping[str, str]
+    changed: SessionRows
+    spent: Spent
 
 
 class Watch:
@@ -184,6 +198,7 @@ class Watch:
             on_look(self._problem)
             stop.wait(self._every_s)
 
+    @few_collections()
     def round(self, stop: threading.Event | None = None) -> WatchSummary:
         """Grade all sessions that are idle, send what is to be sent, and return the summary.
 
@@ -191,12 +206,11 @@ class Watch:
         cannot be used.
         """
         stop = stop or threading.Event()
-        self._look()
+        self._look(stop)
         if self._day != (today := self._clock() // _DAY_NS):
             self._deferred.clear()
             self._day = today
-        while not stop.is_set() and self._grade_batch():
-            pass
+        self._grade_idle(stop)
         if self._alerts is not None and not stop.is_set():
             self._alert(self._alerts)
         self._send(stop)
@@ -227,11 +241,12 @@ class Watch:
     def _open(self) -> Store:
         return Store.open(self._db, wait_s=RUN_WAIT_S)
 
-    def _look(self) -> None:
+    def _look(self, stop: threading.Event) -> None:
         """Load the spool, derive, and find the sessions for which something has arrived."""
         db = self._db
         if not db.exists() and not waiting(db):
             raise StoreError(f"{db}: no such database: start `spangrade collect`, or import spans first")
+        behind = True
         try:
             with DatabaseFile(db).reading(wait_s=RUN_WAIT_S, derived=False) as store:
                 behind = is_behind(store, self._configured)
@@ -240,7 +255,9 @@ class Watch:
         except StoreError:  # nothing but a spool is there yet
             if db.exists():
                 raise
-        bring_up_to_date(self._open, self._configured)
+        if behind:
+            with deriving(db, stop):
+                bring_up_to_date(self._open, self._configured, stop=stop)
         self._configured = NOT_CONFIGURED
         with self._open() as store:
             self._create_tables(store)
@@ -256,40 +273,60 @@ class Watch:
             return False
         return self._share is None or is_sampled(session_id, self._share)
 
-    def _grade_batch(self) -> bool:
-        """Grade a batch of idle sessions; return whether there was any."""
-        prepared = self._prepared
-        now = self._now()
+    def _grade_idle(self, stop: threading.Event) -> None:
+        """Grade the sessions that are idle, a batch at a time, until there is none or `stop` is set."""
+        batch: _Batch | None = None
+        while not stop.is_set() and self._progress.is_any_idle(self._now(), self._deferred):
+            if batch is None:
+                chosen = self._chosen()
+                with self._open() as store:
+                    batch = self._read(store, chosen)
+            if not batch.idle:
+                return
+            sessions = {one.session_id: one for one in batch.changed.decoded()}
+            try_queries(DatabaseFile(self._db), self._prepared.metrics)
+            grades, judge = self._grades(list(sessions.values()), batch.spent)
+            with self._open() as store:
+                self._write(store, batch, sessions, grades, judge)
+                is_last = stop.is_set() or self._select != Selection()
+                batch = None if is_last else self._read(store, None)  # once open: 40 ms for each batch
+
+    def _read(self, store: Store, chosen: set[str] | None) -> _Batch:
+        """Read the next sessions that are idle, of those that are chosen."""
+        prepared, now = self._prepared, self._now()
+        self._progress.look(store, now)
         size = JUDGED_BATCH if prepared.asks_judge else BATCH
-        if not self._progress.idle(now, 1, self._deferred):
-            return False
-        chosen = self._chosen()
-        with self._open() as store:
-            self._progress.look(store, now)
-            idle = self._progress.idle(now, size, self._deferred)
-            read = list(idle) if chosen is None else [one for one in idle if one in chosen]
-            sessions = {one.session_id: one for one in load_sessions(store, read).decoded()}
-            known = contents(store, prepared.key, idle)
-            spent = spent_on_day(store, now.time_ns)
-        digests = {name: content_of(session) for name, session in sessions.items()}
-        changed = [session for name, session in sessions.items() if known.get(name) != digests[name]]
-        try_queries(DatabaseFile(self._db), prepared.metrics)
-        grades, judge = self._grades(changed, spent)
+        idle = self._progress.idle(now, size, BATCH_RECORDS, self._deferred)
+        rows = load_sessions(store, [one for one in idle if chosen is None or one in chosen])
+        known = contents(store, prepared.key, idle)
+        digests = rows.digests()
+        changed = {name for name, digest in digests.items() if known.get(name) != digest}
+        return _Batch(idle, digests, rows.only(changed), spent_on_day(store, now.time_ns))
+
+    def _write(
+        self,
+        store: Store,
+        batch: _Batch,
+        sessions: Mapping[str, Session],
+        grades: Mapping[str, Grade],
+        judge: JudgeUsage,
+    ) -> None:
+        """Write the grades of a batch, but for those that wait for tomorrow's budget of the judge."""
+        idle, digests = batch.idle, batch.digests
         deferred = {name for name, one in grades.items() if _lacks_budget(one)}
         graded = [
             WatchedGrade(sessions[name], digests[name], idle[name].seq, one)
             for name, one in grades.items()
             if name not in deferred
         ]
-        unchanged = {name: idle[name] for name in sessions if known.get(name) == digests[name]}
-        with self._open() as store:
-            run = record(store, prepared, graded, judge, self._channels, self._clock(), self._told_since_ns)
-            record_unchanged(store, prepared.key, unchanged)
+        now_ns = self._clock()
+        run = record(store, self._prepared, graded, judge, self._channels, now_ns, self._told_since_ns)
+        unchanged = {name: idle[name] for name in digests.keys() - sessions.keys()}
+        record_unchanged(store, self._prepared.key, unchanged)
         self._count(run)
         self._spent = total_spent([self._spent, judge.spent])
         self._deferred |= deferred
         self._progress.finish({name: one for name, one in idle.items() if name not in deferred})
-        return bool(idle)
 
     @property
     def _told_since_ns(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from paths import SAMPLE
 import spangrade
 from spangrade import SpangradeError
 from spangrade.evaluator.derive.sync import intake, parts, recorded
-from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
+from spangrade.evaluator.derive.sync.workers import default_workers, few_collections, workers_in_order
 from spangrade.tracer.store import Store
 
 SPANS = SAMPLE / "spans.otlp.jsonl"
@@ -185,3 +186,13 @@ def test_workers_are_copies_of_a_process_that_has_one_thread(
 def test_few_spans_are_read_by_one_process() -> None:
     assert default_workers(19_999) == 1
     assert default_workers(20_000) == min(os.cpu_count() or 1, 4)
+
+
+def test_the_usual_collections_are_back_once_the_last_thread_is_done_with_few() -> None:
+    usual = gc.get_threshold()
+    first, second = few_collections(), few_collections()
+    with first:
+        second.__enter__()
+    assert gc.get_threshold() != usual  # the other still works
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == usual

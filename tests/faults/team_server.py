@@ -58,7 +58,7 @@ from spangrade.tracer.errors import StoreLockedError
 from spangrade.tracer.store import Store
 
 BASE = "/team"
-PATHS = ("/", "/runs", "/runs?watch=1", "/trends", "/tools")
+PATHS = ("/", "/sessions", "/runs", "/runs?watch=1", "/trends", "/tools")
 FORM = "application/x-www-form-urlencoded"
 ENDS = (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM, signal.SIGTERM)
 MINUTE_FIVE_S = 300.0
@@ -169,11 +169,12 @@ class Team:
             if not cookie:
                 cookie = self._login(proxy, role)
                 continue
-            path = (
-                f"/session/{chance.choice(sessions)}"
-                if sessions and chance.random() < 0.3
-                else chance.choice(PATHS)
-            )
+            if not sessions:
+                path = "/sessions"
+            elif chance.random() < 0.3:
+                path = f"/session/{chance.choice(sessions)}"
+            else:
+                path = chance.choice(PATHS)
             start_s = time.perf_counter()
             status, page, _ = through(proxy, "GET", f"{BASE}{path}", {"Cookie": cookie})
             with self._lock:
@@ -362,7 +363,7 @@ def play(spans: int, agents: int, ends: Sequence[signal.Signals] = ENDS, *, more
                 for thread in sending:
                     thread.join()
             sent_s = time.monotonic() - began_s
-            wait(lambda: is_done(team), for_s=1800, every_s=10)  # each look takes the file from the server
+            wait(lambda: is_done(team), for_s=1800, every_s=1 if spans < 10_000 else 10)  # it takes the file
             all_s = time.monotonic() - began_s
             team.over.set()
             for thread in others:
@@ -376,6 +377,8 @@ def play(spans: int, agents: int, ends: Sequence[signal.Signals] = ENDS, *, more
             labels = set(store.query("SELECT author, session_id FROM scores WHERE source = 'person'"))
             beside = store.query("SELECT count(*) FROM beside")[0][0]
         copied(team, "at the end")
+    if not team.labelled:
+        team.wrong.append("nobody could label a session")
     if lost := team.labelled - labels:
         team.wrong.append(f"{len(lost)} labels are lost")
     if beside != len(team.write_s):

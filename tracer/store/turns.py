@@ -21,7 +21,8 @@ _taken: dict[Path, Turns] = {}
 class Turns:
     """Who of one process has a database open: one at a time, the others in the order in which they asked.
 
-    After two seconds without a pause the file stays closed for a moment, for other processes.
+    After two seconds without a pause the file stays closed for a moment, for other processes. The part that
+    derives holds `deriving`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,17 +30,21 @@ class Turns:
         self._lock = threading.Lock()
         self._waiting: deque[threading.Event] = deque()
         self._is_taken = False
-        self._busy_since_s: float | None = None
+        self._busy_since_s = 0.0
+        self._free_since_s = float("-inf")
+        self.deriving = threading.Lock()
 
     def take(self, wait_s: float, stop: threading.Event | None = None) -> None:
         """Wait for the turn. Raises StoreLockedError after `wait_s` seconds, or once `stop` is set."""
         with self._lock:
-            if not self._is_taken:
-                self._is_taken = True
-                self._busy_since_s = time.monotonic()
-                return
             mine = threading.Event()
-            self._waiting.append(mine)
+            if self._is_taken:
+                self._waiting.append(mine)
+            else:
+                self._is_taken = True
+                if time.monotonic() - self._free_since_s >= _CLOSED_FOR_S:
+                    self._busy_since_s = time.monotonic()
+                mine.set()
         give_up_s = time.monotonic() + wait_s
         while not mine.wait(min(_CHECK_EVERY_S, max(0.0, give_up_s - time.monotonic()))):
             if time.monotonic() < give_up_s and not (stop is not None and stop.is_set()):
@@ -49,12 +54,9 @@ class Turns:
                     self._waiting.remove(mine)
                     problem = "another part of this process has it open: try again"
                     raise StoreLockedError(f"{self._path}: {problem}")
-        with self._lock:
-            since_s, self._busy_since_s = self._busy_since_s, self._busy_since_s or time.monotonic()
-        if since_s is not None and time.monotonic() - since_s > _OPEN_FOR_S:
+        if time.monotonic() - self._busy_since_s > _OPEN_FOR_S:
             time.sleep(_CLOSED_FOR_S)
-            with self._lock:
-                self._busy_since_s = time.monotonic()
+            self._busy_since_s = time.monotonic()
 
     def give(self) -> None:
         """Hand the turn to the next that waits."""
@@ -63,7 +65,7 @@ class Turns:
                 self._waiting.popleft().set()
             else:
                 self._is_taken = False
-                self._busy_since_s = None
+                self._free_since_s = time.monotonic()
 
 
 @contextmanager
@@ -75,6 +77,23 @@ def taking_turns(path: Path) -> Iterator[None]:
         yield
     finally:
         del _taken[key]
+
+
+@contextmanager
+def deriving(path: Path, stop: threading.Event) -> Iterator[None]:
+    """Wait until no other part of this process derives, or `stop` is set; none does until the block ends.
+
+    Each of two that derive the same spans makes useless what the other has observed of them.
+    """
+    turns = turns_at(path)
+    has_lock = False
+    while turns is not None and not has_lock and not stop.is_set():
+        has_lock = turns.deriving.acquire(timeout=_CHECK_EVERY_S)
+    try:
+        yield
+    finally:
+        if turns is not None and has_lock:
+            turns.deriving.release()
 
 
 def turns_at(path: Path) -> Turns | None:

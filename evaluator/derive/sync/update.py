@@ -13,6 +13,7 @@ can open it. Memory does not grow with the database.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -601,17 +602,18 @@ def bring_up_to_date(
     observations: Observations | None = None,
     spool: bool = True,
     on_share: Callable[[float], None] | None = None,
+    stop: threading.Event | None = None,
 ) -> int:
     """Apply the settings, load the spool, and derive the sessions that are out of date; return how many.
 
     For `in_order` and `observations` see `steps`. Without `spool` what waits there is not loaded. `on_share`
-    is called with the share that is done, from 0 to 1, after each window.
+    is called with the share that is done, from 0 to 1, after each window; `stop` ends it after a window.
     """
     most_left, share = 1, 0.0
     derived: set[str] = set()
     observations = Observations() if observations is None else observations
     with few_collections():
-        while True:
+        while stop is None or not stop.is_set():
             with open_store() as store:
                 shared = turns_at(store.path) is not None
                 until_s = time.monotonic() + (SHARED_WINDOW_S if shared else WINDOW_S)
@@ -630,3 +632,4 @@ def bring_up_to_date(
                         share = max(share, 1 - left / most_left)
                         on_share(share)
             time.sleep(PAUSE_S)
+    return len(derived)

@@ -21,6 +21,8 @@ MOST_WORKERS = 4  # the one process that writes the database is the limit then
 FEW_SPANS = 20_000  # below them, starting processes takes longer than they save
 
 _RARELY = (1_000_000, 50, 100)  # the values that are kept until they are written are fewer
+_few = threading.Lock()
+_usual: list[tuple[int, int, int]] = []  # the thresholds before, once for each thread that has changed them
 
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
@@ -86,12 +88,16 @@ def _has_one_thread() -> bool:
 @contextmanager
 def few_collections() -> Iterator[None]:
     """Look for cyclic garbage rarely: spans become little of it, and looking takes a fifth of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(*_RARELY)
+    with _few:  # threads of a server overlap: the last one that leaves restores what the first one found
+        _usual.append(_usual[0] if _usual else gc.get_threshold())
+        gc.set_threshold(*_RARELY)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _few:
+            before = _usual.pop()
+            if not _usual:
+                gc.set_threshold(*before)
 
 
 @contextmanager

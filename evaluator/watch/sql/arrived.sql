@@ -1,6 +1,6 @@
 -- The sessions that got spans or logs after an arrival and were not graded with the last of these, that last
--- arrival, and when the session started. Session logs have no trace: they name their session.
-SELECT session_id, arrived.seq, sessions.start_ns
+-- arrival, when the session started, and the number of its spans and logs. Session logs have no trace: they name their session.
+SELECT session_id, arrived.seq, sessions.start_ns, sessions.records
 FROM (
     SELECT session_id, max(seq) AS seq
     FROM (

@@ -8,3 +8,4 @@ UPDATE runs SET
     judge_output_tokens = judge_output_tokens + $output_tokens,
     judge_cost_usd = judge_cost_usd + $cost_usd
 WHERE run_id = $run_id
+RETURNING graded_at

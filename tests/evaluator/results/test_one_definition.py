@@ -17,7 +17,6 @@ OF_THE_TABLE = {
     "evaluator/grading/save.py": "a grade is written",
     "evaluator/maintenance/runs_before.sql": "a run stays that has a verdict which is shown",
     "evaluator/watch/record.py": "a verdict is on what a session has now",
-    "evaluator/watch/sql/rolled.sql": "when a rolling run gave its verdicts",
     "evaluator/lake/derive_slice.py": "the new rows of a lake",
     "evaluator/grading/stored_run.py": "a whole run, in the order in which it was written",
     "evaluator/judge/get_verdict.sql": "another table of this name: the cache of a judge's answers",
