@@ -149,7 +149,8 @@ def _in_words(error: FieldError, groups: Mapping[str, _Group]) -> str:
         for one in option_fields(group.type):
             names[f"{parameter}.{one.field.name}"] = one.flag
             names.setdefault(one.field.name, one.flag)
-    names.setdefault(error.name, f"--{error.name.rpartition('.')[2].replace('_', '-')}")
+    if "[" not in error.name:  # else it is a place in the settings, such as alerts[0].when
+        names.setdefault(error.name, f"--{error.name.rpartition('.')[2].replace('_', '-')}")
     return error.in_words(names)
 
 

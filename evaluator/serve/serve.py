@@ -10,6 +10,7 @@ import asyncio
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from spangrade.evaluator.serve.entrance import NO_PROXY, Entrance, Proxy, Served
 from spangrade.evaluator.serve.keys import KeyFile
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.watch.alerts import end_removed
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.prometheus import TotalsCollector
 from spangrade.evaluator.watch.totals import Key, Total, read_totals
@@ -148,8 +150,16 @@ def serve(
     options.check()
     db = options.receiver.db
     with taking_turns(db):
-        Store.open(db, wait_s=5.0).close()  # fail now if it cannot be written
+        with Store.open(db, wait_s=5.0) as store:  # fail now if it cannot be written
+            if not _is_graded(spec, watching) and count_alarms(store):  # the settings had alerts before
+                with store.transaction():
+                    end_removed(store, (), time.time_ns())
         asyncio.run(_serve(options, spec, watching, callbacks, ready))
+
+
+def _is_graded(spec: GradeSpec, watching: WatchOptions) -> bool:
+    """Return whether there is anything to grade by."""
+    return bool(spec.dataset or spec.gates.requested or spec.gates.in_force or watching.alerts)
 
 
 async def _serve(
@@ -163,8 +173,7 @@ async def _serve(
     stop, stop_watching = asyncio.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    asked = spec.dataset is not None or spec.gates.requested or spec.gates.in_force or watching.alerts
-    watched = _Watched(options.receiver.db, grades=bool(asked))
+    watched = _Watched(options.receiver.db, grades=_is_graded(spec, watching))
     shown = ViewedDatabase(options.receiver.db, callbacks.configured)
     with listen(options.receiver.host, options.port) as listener:
         started: asyncio.Future[Receiving] = loop.create_future()

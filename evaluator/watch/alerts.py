@@ -13,7 +13,7 @@ import logging
 import math
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import nanoarrow as na
@@ -181,8 +181,8 @@ class Alerts:
 
         `among` are the ids of the only sessions that count.
         """
+        changes = end_removed(store, {key for key, _ in self._rules}, now_ns)
         open_rows = _open_alarms(store)
-        changes = _end_removed(store, open_rows, {key for key, _ in self._rules}, now_ns)
         ended: dict[tuple[str, str], Alarm] = {}
         for key, rule in self._rules:
             on = {one.stream: one for rule_key, one in open_rows if rule_key == key}
@@ -480,7 +480,7 @@ def _measure(where: str, text: str, condition: Limit | Loss, prepared: Prepared)
         values, unit, bounds = sql("alert_metric"), found.unit, found.bounds
         is_worse = None if found.higher_is_better is None else not found.higher_is_better
     else:
-        known = ", ".join((PASSED, *_OF_SESSIONS, *metrics))
+        known = ", ".join(dict.fromkeys((PASSED, *_OF_SESSIONS, *metrics)))
         raise FieldError(where, f"{name} is not measured; expected one of {known}", repr(text))
     if isinstance(condition, Limit):
         is_worse = condition.is_above
@@ -638,11 +638,12 @@ def _write_ended(store: Store, ended: Any, now_ns: int) -> None:
         _log.warning("alarm is over: %s: %s", one.alert, one.of)
 
 
-def _end_removed(
-    store: Store, open_rows: Sequence[tuple[str, Alarm]], rules: set[str], now_ns: int
-) -> list[AlarmChange]:
-    """End the alarms of alerts that the settings do not have any more; return their changes."""
-    gone = [one for rule, one in open_rows if rule not in rules]
+def end_removed(store: Store, rules: Collection[str], now_ns: int) -> list[AlarmChange]:
+    """End the alarms of alerts that the settings do not have any more; return their changes.
+
+    To be called within the caller's transaction. `rules` are the alerts that there are, as JSON.
+    """
+    gone = [one for rule, one in _open_alarms(store) if rule not in rules]
     _write_ended(store, gone, now_ns)
     return _changes(store, [_Started(one, None) for one in gone], is_over=True)
 

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -37,7 +37,7 @@ from spangrade.evaluator.metrics import Inconclusive
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch import deliveries
 from spangrade.evaluator.watch.alert_messages import change_body, change_id
-from spangrade.evaluator.watch.alerts import Alerts
+from spangrade.evaluator.watch.alerts import AlarmChange, Alerts, end_removed
 from spangrade.evaluator.watch.deliveries import OTLP, SCORES, WEBHOOK, Counts
 from spangrade.evaluator.watch.destinations import destination_at
 from spangrade.evaluator.watch.options import WatchOptions, WebhookFormat
@@ -266,6 +266,9 @@ class Watch:
     def _create_tables(self, store: Store) -> None:
         if not self._has_tables:
             create_tables(store)
+            if self._alerts is None:  # the settings may have had alerts before
+                with store.transaction():
+                    self._tell(store, end_removed(store, (), now_ns := self._clock()), now_ns)
             self._has_tables = True
 
     def _includes(self, session_id: str, start_ns: int | None) -> bool:
@@ -341,14 +344,17 @@ class Watch:
         chosen = self._chosen()
         among = None if chosen is None else sorted(chosen)
         with self._open() as store, store.transaction():
-            changes = alerts.look(store, now_ns, self._told_since_ns, among)
-            if self._webhook is not None:
-                form, pages = self._channels.webhook_format, self._channels.pages
-                messages = [
-                    (change_id(one), WEBHOOK, "", change_body(one, form, now_ns, pages)) for one in changes
-                ]
-                deliveries.add(store, messages, now_ns)
+            self._tell(store, alerts.look(store, now_ns, self._told_since_ns, among), now_ns)
         self._alerts_looked_ns = now_ns
+
+    def _tell(self, store: Store, changes: Sequence[AlarmChange], now_ns: int) -> None:
+        """Write what is to be sent of alarms that start or end."""
+        if self._webhook is not None:
+            form, pages = self._channels.webhook_format, self._channels.pages
+            messages = [
+                (change_id(one), WEBHOOK, "", change_body(one, form, now_ns, pages)) for one in changes
+            ]
+            deliveries.add(store, messages, now_ns)
 
     def _chosen(self) -> set[str] | None:
         """Return the ids of the sessions that the selection chooses; None is all."""

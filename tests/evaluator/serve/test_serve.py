@@ -21,12 +21,17 @@ from urllib.parse import urlsplit
 
 import grpc
 import pytest
+from alert_streams import DAY_NS, Stream, new_database
+from alert_streams import add as add_stream
+from alerts_simulated import START_NS, alerts
 from command_line import Spangrade
 from faults.team_server import play
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from paths import SAMPLE
 from receiving import request, self_signed
 
+from spangrade.evaluator.grading.alerts import AlertRule
+from spangrade.evaluator.results.alarms import stored_alarms
 from spangrade.evaluator.serve.backup import DATABASE, rows_of_tables
 from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.tracer.errors import StoreLockedError
@@ -172,6 +177,22 @@ def test_every_role_over_otlp_and_a_key_that_is_revoked_ends_at_once(tmp_path: P
 @pytest.mark.exhaustive
 def test_nothing_is_lost_doubled_or_seen_by_the_wrong_key_while_a_team_works() -> None:
     assert play(640, 4, [signal.SIGKILL]) == []
+
+
+@pytest.mark.exhaustive
+def test_a_server_that_grades_nothing_ends_the_alarms_of_earlier_settings(tmp_path: Path) -> None:
+    new_database(tmp_path / DATABASE)
+    with Store.open(tmp_path / DATABASE) as store:
+        days = [START_NS + day * DAY_NS for day in range(-8, 1)]
+        for day in days:
+            add_stream(store, Stream(failing=0.1 if day < START_NS else 0.9), day)
+        with store.transaction():
+            rule = AlertRule(when="passed worse by 5 points", by="agent")
+            assert len(alerts((rule,), START_NS).look(store, days[-1] + DAY_NS // 2, START_NS)) == 1
+    with server(tmp_path):
+        pass
+    with Store.open(tmp_path / DATABASE) as store:
+        assert [one.stream for one in stored_alarms(store) if one.ended_ns is not None] == ["agent0"]
 
 
 @pytest.mark.exhaustive

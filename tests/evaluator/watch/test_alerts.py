@@ -24,7 +24,7 @@ from watching import GATE, Clock, prepared_by
 import spangrade
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.settings import load_settings
-from spangrade.evaluator.results.alarms import Alarm, stored_alarms
+from spangrade.evaluator.results.alarms import Alarm, count_alarms, stored_alarms
 from spangrade.evaluator.statistics.shifts import is_above, log_evidence, lower_bound
 from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.watch.alert_messages import change_body
@@ -221,6 +221,23 @@ def test_an_alert_that_the_settings_have_no_more_ends_its_alarms(db: Path) -> No
     assert [one.ended_ns for one in alarms] == [START_NS + 3 * HOUR_NS]
 
 
+def test_without_alerts_in_the_settings_any_more_the_end_of_their_alarms_is_told_once(db: Path) -> None:
+    assert len(bodies_of(db, Stream(agents=1, failing=0.9))) == 1
+    clock = Clock(START_NS + DAY_NS)
+    with hook() as receiving:
+        for _ in range(2):
+            sender = Webhook(receiving.url, b"0123456789abcdef", pause_s=0.0)
+            gated = prepared_by(gates=GATE)
+            watch = Watch(db, gated, WatchOptions(), webhook=sender, clock=clock, steady=clock)
+            watch.round()
+            watch.round()
+            watch.close()
+        (body,) = receiving.applied.values()
+    assert (body["type"], [one["stream"] for one in body["data"]["streams"]]) == ("alert.ended", ["agent0"])
+    with Store.open(db) as store:
+        assert count_alarms(store) == 0
+
+
 def test_a_deleted_session_is_not_an_example_any_more(db: Path) -> None:
     ((alarm,),) = bodies_of(db, Stream(agents=1, failing=0.9))
     assert len(alarm.examples) == 5
@@ -265,6 +282,17 @@ def test_a_condition_on_what_is_not_measured_is_refused(when: str, problem: str)
     with pytest.raises(InputError) as raised:
         alerts((AlertRule(when=when),), START_NS)
     assert problem in str(raised.value)
+
+
+def test_the_command_names_the_place_in_the_settings(tmp_path: Path, spangrade: Spangrade) -> None:
+    settings = tmp_path / "spangrade.toml"
+    settings.write_text('[[alerts]]\nwhen = "nothing < 1"\n')
+    new_database(tmp_path / "s.duckdb")
+    done = spangrade("watch", "--once", "--db", tmp_path / "s.duckdb", "--config", settings)
+    assert (done.code, len(done.err)) == (2, 1)
+    assert done.err[0].startswith(
+        "spangrade: alerts[0].when 'nothing < 1': nothing is not measured; expected"
+    )
 
 
 def test_messages_for_slack_have_a_text_with_links_and_need_no_secret(
