@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -41,6 +42,15 @@ def text_of(error: BaseException) -> str:
     except BaseException as broken:  # noqa: BLE001 (third-party code: the exception's own)
         text = f"its text cannot be read ({type_name(broken)})"
     return f"{type_name(error)}: {text}"
+
+
+def hint(name: str, known: Iterable[str], otherwise: str = "expected one of") -> str:
+    """Return `did you mean "x"?` if a known name is like this one, else all of the known names."""
+    from difflib import get_close_matches  # for an error alone
+
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    return f'did you mean "{near[0]}"?' if near else f"{otherwise} {', '.join(names)}"
 
 
 class SpangradeError(Exception):

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, hint
 from spangrade.tracer.fields import FieldError
 from spangrade.tracer.json_text import parse_written, refusal
 from spangrade.tracer.settings_file import find_settings
@@ -208,10 +207,7 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> str:
     *inside, last = detail["loc"]
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
     if detail["type"] == "extra_forbidden":
-        known = _keys(model, inside)
-        near = get_close_matches(str(last), known, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(known)}"
-        return f'unknown key "{key}"; {hint}'
+        return f'unknown key "{key}"; {hint(str(last), _keys(model, inside))}'
     if detail["type"] == "missing":
         return f"{key}: missing"
     if detail["type"] == "value_error":

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from random import Random
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.audit.own_columns import without_derived_columns
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError, text_of
+from spangrade.tracer.errors import InputError, hint, text_of
 from spangrade.tracer.plugins import load_plugins
 
 MUTANTS_GROUP = "spangrade.mutants"
@@ -43,9 +42,7 @@ def load_kinds(names: Collection[str] = ()) -> Mapping[str, Mutator]:
     kinds: dict[str, Any] = load_plugins(MUTANTS_GROUP)
     for name in names:
         if name not in kinds:
-            near = get_close_matches(name, kinds, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(kinds)}"
-            raise InputError(f'no kind of mutants "{name}"; {hint}')
+            raise InputError(f'no kind of mutants "{name}"; {hint(name, kinds, "there are")}')
     return {name: kinds[name] for name in kinds if not names or name in names}
 
 

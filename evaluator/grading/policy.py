@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenQuestion, meant_reference
@@ -19,7 +18,7 @@ from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.trajectory import doubt_of_end, open_end
 from spangrade.evaluator.session import Session, utc_text
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, hint
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.terminal import counted
 
@@ -328,9 +327,7 @@ def dropped_references(names: Iterable[str], *, every: bool = False) -> frozense
     """
     for name in names:
         if name not in REFERENCE_GATES:
-            near = get_close_matches(name, REFERENCE_GATES, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(REFERENCE_GATES)}"
-            raise InputError(f'no reference "{name}"; {hint}')
+            raise InputError(f'no reference "{name}"; {hint(name, REFERENCE_GATES)}')
     return frozenset(REFERENCE_GATES) if every else frozenset(names)
 
 

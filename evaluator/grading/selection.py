@@ -134,20 +134,14 @@ def _query(selection: Selection) -> str:
         if time_ns is not None
     ]
     conditions += [
-        f"list_contains({column}, {text_literal(name)})"
-        for column, name in (
-            ("agents", selection.agent),
-            ("models", selection.model),
-            ("prompts", selection.prompt),
-        )
-        if name is not None
-    ]
-    conditions += [
-        f"{column} = {text_literal(value)}"
-        for column, value in (
-            ("agent_version", selection.version),
-            ("user_id", selection.user),
-            ("environment", selection.environment),
+        condition.format(text_literal(value))
+        for condition, value in (
+            ("list_contains(agents, {})", selection.agent),
+            ("list_contains(models, {})", selection.model),
+            ("list_contains(prompts, {})", selection.prompt),
+            ("agent_version = {}", selection.version),
+            ("user_id = {}", selection.user),
+            ("environment = {}", selection.environment),
         )
         if value is not None
     ]

@@ -86,11 +86,6 @@ def _row(question: GoldenQuestion) -> tuple[str, str, str]:
     return question.id, sha256(text.encode()).hexdigest(), text
 
 
-def stored_question(store: Store, run_id: str, question_id: str) -> GoldenQuestion | None:
-    """Return a question as a run had it; None if the run did not store it."""
-    return stored_questions_of(store, run_id, [question_id]).get(question_id)
-
-
 def stored_questions_of(
     store: Store, run_id: str, question_ids: Sequence[str]
 ) -> Mapping[str, GoldenQuestion]:

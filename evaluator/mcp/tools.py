@@ -14,7 +14,7 @@ from pydantic import Field
 from spangrade.evaluator.database import Database, list_metrics
 from spangrade.evaluator.derive.schema import documented_views
 from spangrade.evaluator.grading.run_list import find_run_id
-from spangrade.evaluator.grading.stored_questions import stored_question
+from spangrade.evaluator.grading.stored_questions import stored_questions_of
 from spangrade.evaluator.mcp import documents
 from spangrade.evaluator.mcp.answers import MAX_TOKENS, OURS, Asked, answer, whole
 from spangrade.evaluator.mcp.session_parts import OUTLINE, known, outline, part_of, parts_of
@@ -110,7 +110,8 @@ class Tools:
                 question = None
                 if grade is not None and grade.question_id is not None:
                     with self.database.stored.reading() as store:
-                        question = stored_question(store, grade.run_id, grade.question_id)
+                        found = stored_questions_of(store, grade.run_id, [grade.question_id])
+                    question = found.get(grade.question_id)
                 value = question and question.model_dump(mode="json", exclude_defaults=True)
             else:
                 value = part_of(graded, part)

@@ -29,7 +29,7 @@ from pydantic_core import PydanticCustomError
 from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.golden import MAX_PROBLEMS
 from spangrade.evaluator.metrics.columns import COLUMNS, FILE_COLUMNS
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, hint
 
 NAME = re.compile(r"\w[\w@.-]*")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
@@ -70,9 +70,8 @@ class MaterialSource(_Model):
         name = self.source_column.partition(":")[0]
         known = list(dict.fromkeys([*COLUMNS, *sorted(FILE_COLUMNS), *sorted(info.context or ())]))
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(known)}"
-            raise PydanticCustomError("no_column", 'no column "{name}"; {hint}', {"name": name, "hint": hint})
+            about = {"name": name, "hint": hint(name, known)}
+            raise PydanticCustomError("no_column", 'no column "{name}"; {hint}', about)
         return self
 
 
@@ -122,11 +121,8 @@ class Definition(_Model):
             if self.managed_metric_name is None:
                 raise _problem("is_managed: a managed metric needs a managed_metric_name")
             if self.managed_name not in MANAGED:
-                near = get_close_matches(self.managed_name, MANAGED, n=1)
-                hint = (
-                    f'did you mean "{near[0]}"?' if near else f"expected one of {', '.join(sorted(MANAGED))}"
-                )
-                raise _problem(f'managed_metric_name: "{self.managed_metric_name}" is not known; {hint}')
+                what = f'managed_metric_name: "{self.managed_metric_name}" is not known'
+                raise _problem(f"{what}; {hint(self.managed_name, sorted(MANAGED))}")
         elif self.template is not None:
             for name in self.placeholders:
                 if name not in self.sources:

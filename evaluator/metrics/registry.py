@@ -6,11 +6,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache, partial
 
 from spangrade.evaluator.metrics.metric import Metric
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.errors import InputError, hint
 from spangrade.tracer.plugins import Plugin, plugins
 
 METRICS_GROUP = "spangrade.metrics"
@@ -65,9 +64,7 @@ def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> Metr
         raise InputError(f'metric "{text}": expected NAME, NAME>=THRESHOLD or NAME<=THRESHOLD')
     name = request["name"]
     if name not in metrics:
-        near = get_close_matches(name, metrics, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(sorted(metrics))}"
-        raise InputError(f'metric "{name}" is not known; {hint}')
+        raise InputError(f'metric "{name}" is not known; {hint(name, sorted(metrics), "there are")}')
     metric = _with_parameter(metrics[name], request["parameter"])
     return _with_threshold(metric, request["sign"], request["threshold"]) if request["sign"] else metric
 

@@ -310,7 +310,10 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_a_question_for_people_has_its_limits() -> None:
     lines = [line.plain for line in question_text(question(max_cost_usd=0.01, max_latency_s=20))]
-    assert lines == ["user: hi", "costs at most: 0.01 USD", "takes at most: 20 s"]
+    assert lines == [
+        "user: hi",
+        "passes if: it cost at most 0.01 USD, and it took at most 20 s, and shop took part",
+    ]
 
 
 def test_the_wanted_reports_are_written_and_are_those_of_all(spangrade: Spangrade, tmp_path: Path) -> None:

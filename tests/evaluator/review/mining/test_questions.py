@@ -264,7 +264,10 @@ def test_a_person_reviews_the_questions_of_a_golden_file(
     monkeypatch.setattr("sys.stdin", StringIO("pfs"))
     done = spangrade("review", "--golden", golden, "--by", "ann")
     assert (done.code, done.out[-1]) == (0, f"1 accepted, 1 taken out of {golden}")
-    assert done.out[1:3] == ["user: Find {value1}", '  act{"id":{"$user":"value1"}}']
+    called = (
+        'passes if: act was called with id {"$user":"value1"}, and the steps were shop, and the last reply '
+    )
+    assert done.out[1:3] == ["user: Find {value1}", f"{called}says the same as 'Done.', and shop took part"]
     kept = json.loads(golden.read_bytes())["golden_questions"]
     assert [(one["user_inputs"], one["reviewed"], one["metadata"].get("reviewed_by")) for one in kept] == [
         (["Find {value1}"], True, "ann"),
