@@ -148,20 +148,9 @@ def _with_record(
 
 def _unseen(session: Session, name: str, position: int) -> ToolInteraction:
     """Return a call of which nothing but its name is known."""
-    return as_call(
-        RequestedCall(
-            position=position,
-            turn=None,
-            tool_name=name,
-            input_arguments=None,
-            arguments_known=False,
-            call_id=None,
-            agent=None,
-            start_ns=session.start_ns or 0,
-            trace_id=_UNKNOWN_TRACE,
-            span_id=None,
-        )
-    )
+    start_ns = session.start_ns or 0
+    requested = RequestedCall(position, None, name, None, False, None, None, start_ns, _UNKNOWN_TRACE, None)
+    return as_call(requested)
 
 
 def _observation(output: Any) -> ToolUse:

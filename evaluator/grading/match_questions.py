@@ -134,7 +134,7 @@ class QuestionIndex:
         if last in self._whole:
             return self._of_list(self._whole[last])
         matching = self._matching(inputs)
-        if whole := [(pattern, question) for pattern, question in matching if _answers(question, inputs)]:
+        if whole := [(pattern, q) for pattern, q in matching if len(q.user_inputs) == len(inputs)]:
             longest = max(pattern.literal_length for pattern, _ in whole)
             return self._of(*(q for pattern, q in whole if pattern.literal_length == longest))
         lists = [self._longer.get(last, []), *(self._whole.get(number, []) for number in beginnings)]
@@ -201,10 +201,6 @@ def _by_rarest_word(
         rarest = min(sorted(each), key=uses.__getitem__, default="")
         index.setdefault(rarest, []).append((place, pattern, question))
     return index
-
-
-def _answers(question: GoldenQuestion, inputs: Sequence[str]) -> bool:
-    return len(question.user_inputs) == len(inputs)
 
 
 def check_answers(answers: Mapping[str, str], dataset: GoldenDataset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -88,7 +89,7 @@ class Reports(SessionFacts):
         return written(grades, self._folder)
 
     def of_slice(self) -> SliceReports:
-        """Return what notes in another process what the reports need of a slice."""
+        """Return the object that collects, in another process, what the reports need of a slice."""
         return SliceReports(with_facts=self._with_facts)
 
     def add_slice(self, seen: SliceReports) -> None:
@@ -117,11 +118,7 @@ class Reports(SessionFacts):
             here = set(self._wanted) - {Report.JUNIT}
             write_reports(run, self._folder, questions, self, at, prepared.metrics, here)
 
-        deque(in_order(_written, parts()), maxlen=0)
-
-
-def _written(part: Callable[[], None]) -> None:
-    part()
+        deque(in_order(operator.call, parts()), maxlen=0)
 
 
 def _write_junit(run: Run, folder: Path, at: datetime) -> None:
