@@ -67,7 +67,7 @@ class Audited(NamedTuple):
 class Tried(NamedTuple):
     """A mutant of a session and its fate, with the gates that decided.
 
-    Of one that is caught or right, what was changed is known, and its session is the one that it is made of.
+    If it is caught or right, the description of its change is kept, and the original as its session.
     """
 
     audited: Audited

@@ -11,7 +11,7 @@ from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction,
 
 
 def step_of(session: Session, index: int) -> int | None:
-    """Return the index of the step of a call: the one of its span, else the one of its name and number."""
+    """Return the index of a call's step: the step with its span, else with its name and number."""
     call = session.tool_interactions[index]
     steps = session.trajectory
     if call.span_id is not None:

@@ -1,9 +1,9 @@
 """Turn a session that failed into a golden question that expects the corrected behaviour.
 
-What failed, and what missed a gate, is struck out: calls that failed, and those that the causes of failed
-gates name. So are the last reply and the state, which came after. A person says what should have happened
-(`Corrections`), and the question is proved at once: it fails on the session, passes on a copy that is
-corrected, catches mutants of the failure, and does not fail sessions that pass.
+Calls that failed, and calls that the causes of failed gates name, are struck out. So are the last reply and
+the state, which came after them. A person says what should have happened (`Corrections`), and the question is
+proved at once: it fails on the session, passes on a copy that is corrected, catches mutants of the failure,
+and does not fail sessions that pass.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class KnownFailure(NamedTuple):
 
 
 def failure_of(store: Store, session_id: str) -> KnownFailure:
-    """Return what the latest grade of a stored session, and those of sessions that begin like it, say."""
+    """Return the failure of a session by its latest grade, and sessions with its first message that pass."""
     grade = latest_grade(store, session_id)
     query = with_views(
         "SELECT session_id FROM {grades} SEMI JOIN (SELECT session_id FROM derived.sessions WHERE "

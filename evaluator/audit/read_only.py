@@ -36,8 +36,8 @@ def ended(session: Session, question_ids: tuple[str, ...]) -> Ended | None:
 def read_only(sessions: Iterable[Ended]) -> frozenset[str]:
     """Return the tools that only read.
 
-    Two sessions of one question ended in the same state, one of which called the tool, without a failure, and
-    the other never; and no two of one question that ended in different states differ in its calls alone.
+    For such a tool, two sessions of a question ended in the same state although only one called it
+    successfully, and no two sessions of a question that differ in its calls alone ended in different states.
     """
     by_question: dict[tuple[str, ...], list[Ended]] = defaultdict(list)
     for one in sessions:

@@ -113,7 +113,7 @@ def _with_calls(
 def _calls(
     session: Session, question: GoldenQuestion, met: tuple[ReferenceToolInteraction, ...]
 ) -> tuple[ReferenceToolInteraction, ...]:
-    """Return the session's calls as expected ones, with the reference's words for those that it has."""
+    """Return the session's calls as expected calls, in the reference's words where it names them."""
     calls = session.tool_interactions
     chosen = pair_calls(met, calls, user_values(session, question))
     expected = {place: wanted for wanted, place in zip(met, chosen, strict=True) if place is not None}

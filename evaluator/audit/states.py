@@ -1,4 +1,4 @@
-"""Mutants of state variables: one left out, one with another value."""
+"""Mutants of state variables: left out, or with another value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutants of turns: one that stops early, one that is missing, one too many."""
+"""Mutants of turns: a turn stops early, is missing, or is one too many."""
 
 from __future__ import annotations
 

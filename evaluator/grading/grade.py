@@ -31,7 +31,7 @@ MAX_ATTEMPTS = 8
 
 
 class Coverage(NamedTuple):
-    """The golden questions (ids) that sessions answer, and those that sessions may answer among others."""
+    """The ids of the golden questions that sessions answer, and of those that they may answer."""
 
     answered: set[str]
     doubtful: set[str]

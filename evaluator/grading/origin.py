@@ -1,4 +1,4 @@
-"""Which sessions count by their origin: those of production, unless others are asked for."""
+"""Which sessions count by their origin: production, unless another origin is requested."""
 
 from __future__ import annotations
 

@@ -311,8 +311,8 @@ def why_incomplete(session: Session) -> str | None:
         return f"the session could not be assembled: {session.assembly_error}"
     if session.unfinished:
         return session.unfinished
-    if unreadable := len(session.unreadable_spans):
-        return f"{unreadable} {'span' if unreadable == 1 else 'spans'} could not be read"
+    if session.unreadable_spans:
+        return f"{counted(len(session.unreadable_spans), 'span')} could not be read"
     if unknown := session.not_understood:
         return f"{unknown} {'span was' if unknown == 1 else 'spans were'} not understood by any dialect"
     if missing := session.missing_spans:

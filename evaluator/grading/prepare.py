@@ -277,7 +277,7 @@ def with_questions(
     others: Mapping[str, Metric] = NO_METRICS,
     recordings: Sequence[Path] = (),
 ) -> Prepared:
-    """Return a prepared grade by these questions; `others` are metrics beside the known ones."""
+    """Return a prepared grade by these questions; `others` are further metrics that may be requested."""
     where = Where() if spec.select.of_questions is None else parse_where(spec.select.of_questions)
     check_answers(spec.select.answers, golden.questions)
     metrics = (
@@ -375,8 +375,8 @@ def sessions_to_grade(
 def try_queries(db: Stored, metrics: Iterable[Metric], *, derived: bool = False) -> None:
     """Run the queries among metrics on a database; one that fails breaks its metric alone.
 
-    With `derived` its sessions are brought up to date first. Raises InputError for one that names what the
-    database does not have: it would fail for any session.
+    With `derived` its sessions are brought up to date first. Raises InputError for a query of a table or
+    column that the database lacks: it would fail for any session.
     """
     if queries := [metric.function for metric in metrics if isinstance(metric.function, Query)]:
         with db.reading(derived=derived, confined=True, wait_s=RUN_WAIT_S) as store:

@@ -53,10 +53,9 @@ def regrade(
 ) -> Regraded:
     """Grade the sessions of a stored run again, and return the verdicts that change.
 
-    What is given takes the place of what the run was graded by, a metric of `gates` that of the run's metric
-    with the same name. Nothing is written but derived sessions that were pending, and the judge's cache. Each
-    session is compared with the question that it answered, if there still is one with that id. For `workers`
-    see `workers_for`.
+    The arguments replace the run's own: a metric of `gates` replaces the run's metric of the same name. Only
+    derived sessions that were pending and the judge's cache are written. Each session is compared with the
+    question that it answered, if there still is one with that id. For `workers` see `workers_for`.
 
     Raises InputError if there is no such run, for a metric or dataset that cannot be used, and for a metric
     of the run that is gone unless `without` names it: what it would say is unknown.
@@ -125,7 +124,7 @@ def prepared_again(
 ) -> tuple[Prepared, list[str]]:
     """Return the prepared grade of a stored run, and notes on each part that is not as it was.
 
-    The other arguments, and what is raised, are those of `regrade`.
+    The other arguments and the errors are those of `regrade`.
     """
     notes = list(stored.notes)
     golden = _golden(stored, dataset, questions_then, notes)

@@ -123,5 +123,5 @@ class RunOptions:
         return _SECONDS[found[2]] / float(found[1]) if found else 0.0
 
     def filled(self, others: RunOptions) -> RunOptions:
-        """Return these options, with those of others where one is not given."""
+        """Return these options, completed from `others` where an option is not given."""
         return filled(self, others)

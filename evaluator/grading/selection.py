@@ -78,7 +78,7 @@ def check_present(
 
 
 def is_sampled(session_id: str, share: float) -> bool:
-    """Return whether a session is in a sample: the same ones each time, and more of them in a larger one."""
+    """Return whether a session is in a sample: each time, and also in every larger sample."""
     digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64
 
@@ -93,8 +93,8 @@ def sessions_of_questions(
 ) -> set[str]:
     """Return the ids of the sessions that may answer one of the chosen questions (ids; None is any or none).
 
-    With `latest` only the one that started last is chosen of those that answer the same golden question, and
-    as many of those that answer equal ones.
+    With `latest`, of the sessions that answer the same golden question only the last is chosen, and of those
+    that answer n equal questions the last n.
     """
     from spangrade.evaluator.grading.match_questions import QuestionIndex  # without questions none is needed
 

@@ -39,8 +39,8 @@ def list_sessions(
 ) -> Rows:
     """Return a row per session: the columns of the view `sessions`.
 
-    With `failed` the sessions are those whose verdict is failed or broken, with `stale` those of which more
-    arrived after their verdict, with `among` those of these ids. Without an `origin` they are those of
+    With `failed`, list the sessions whose verdict is failed or broken; with `stale`, those of which more
+    arrived after their verdict; with `among`, those with these ids. Without an `origin`, list those of
     production, or all as long as there is none.
 
     Raises InputError for an `origin` that is not in `OriginFilter`, a `sort` that is not in `SessionSort`, or

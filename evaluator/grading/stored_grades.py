@@ -80,7 +80,7 @@ def latest_grade(store: Store, session_id: str) -> StoredGrade | None:
 def grades_of(
     store: Store, session_ids: Sequence[str], run_id: str | None = None
 ) -> Mapping[str, StoredGrade]:
-    """Return the grades of a run on sessions or, without one, those that the sessions show, by id."""
+    """Return the grades of sessions by id: those of a run or, without a run, those that the sessions show."""
     found: dict[str, list[StoredGrade]] = {}
     for session_id, *values, thresholds in store.query(
         with_views(_sql("session_grades")), {"sessions": session_ids, "run_id": run_id}

@@ -78,7 +78,7 @@ class JudgeOptions:
         return bool(self.model or os.environ.get(MODEL_VARIABLE))
 
     def filled(self, others: JudgeOptions) -> JudgeOptions:
-        """Return these options, with those of others where one is not given."""
+        """Return these options, completed from `others` where an option is not given."""
         return filled(self, others)
 
     def share(self, index: int, count: int) -> JudgeOptions:

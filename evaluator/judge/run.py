@@ -27,6 +27,7 @@ from spangrade.evaluator.judge.protocol import (
     Paid,
     Question,
 )
+from spangrade.tracer.terminal import counted
 
 # For one question, its retries included.
 _QUESTION_TIMEOUT_S = 180.0
@@ -55,8 +56,7 @@ class Spent:
         ]
         cost = "cost unknown" if self.cost_usd is None else f"${self.cost_usd:.6f}"
         return (
-            f"{self.calls} call{'' if self.calls == 1 else 's'}, "
-            f"{self.cache_hits} cache hit{'' if self.cache_hits == 1 else 's'}, "
+            f"{counted(self.calls, 'call')}, {counted(self.cache_hits, 'cache hit')}, "
             f"{tokens[0]} tokens in, {tokens[1]} out, {cost}"
         )
 
@@ -88,11 +88,11 @@ class JudgeRun:
     """A judge that asks another judge within limits, and never the same question twice.
 
     At most `max_concurrency` questions are asked at once. `max_calls` and `max_cost_usd` limit the run in
-    this process. A call in progress reserves what its largest answer would cost, and another one waits for
-    it if nothing is left: so the limit is exceeded by one answer at most.
-    Each question is asked `votes` times (an odd number); the majority, or the median of a rating, is the
-    verdict. A yes with a score below `min_score` counts as a no. Verdicts are kept in the file `cache`, a
-    path or a function that returns it when it is first needed; with None, only for the run.
+    this process. A call in progress reserves the cost of its largest answer, and the next call waits if
+    nothing is left, so that the limit is exceeded by one answer at most. Each question is asked `votes` times
+    (an odd number); the majority, or the median of a rating, is the verdict. A yes with a score below
+    `min_score` counts as a no. Verdicts are kept in the file `cache`, a path or a function that returns it
+    when it is first needed; with None, only for the run.
 
     Any thread and event loop may call it: questions are sent from the loop of `own_loop`.
     """

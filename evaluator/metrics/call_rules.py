@@ -121,7 +121,7 @@ def _of(calls: Iterable[RequestedCall], tools: Collection[str] | None) -> list[R
 
 
 def _is_one(name: str, tools: Collection[str]) -> bool:
-    """Return whether a tool is one of those that must not be called, in a plain form: none passes by it."""
+    """Return whether a name is that of a tool, in a plain form: look-alike letters hide nothing."""
     if name in tools:
         return True
     if name.isascii() and all(map(str.isascii, tools)):

@@ -36,7 +36,7 @@ Evidence = str | Cause  # the id of a span stands for the span without a path
 
 
 class Repair(NamedTuple):
-    """One change of a list of items towards the expected one.
+    """A change that brings a list of items closer to the expected list.
 
     With both indices the `actual` item has to become the `expected` one (or, if `moved`, be in its place),
     with `actual` alone be left out, with `expected` alone be added: between the items `after` and `before`.
@@ -50,7 +50,7 @@ class Repair(NamedTuple):
 
 
 def span_ids(evidence: Iterable[Evidence]) -> tuple[str, ...]:
-    """Return the ids of the spans that evidence names, each once: those beside a place where one was due."""
+    """Return the ids of the spans that evidence names, each once, also of those beside an empty place."""
     spans: dict[str, None] = {}
     for one in evidence:
         named = (one,) if isinstance(one, str) else (one.span, one.after, one.before)

@@ -27,7 +27,7 @@ def requested(
     columns: Collection[str] = (),
     others: Mapping[str, Metric] = MappingProxyType({}),
 ) -> tuple[Metric, ...]:
-    """Return the metrics that texts (`NAME>=T`) request, the others that files define, and those given.
+    """Return the metrics that texts (`NAME>=T`) request, further metrics of files, and `Metric`s as given.
 
     `columns` are those of the dataset, which definitions may use beside the known ones. `others` may be
     requested too, where no metric has their name. Raises InputError for a name that is not known, or is
@@ -51,7 +51,7 @@ def requested(
 def with_files(
     files: Sequence[Path], columns: Collection[str] = ()
 ) -> tuple[Mapping[str, Metric], tuple[Metric, ...]]:
-    """Return the installed metrics and those of files by name, and those of files alone.
+    """Return all metrics, installed and of files, by name, and the metrics of files alone.
 
     A judged metric with the name of an installed one gets `@judge` added to its name, and replaces an
     installed judged metric of that name. Any other takes the place of an installed one of its name, so that a

@@ -39,7 +39,7 @@ def has_mask(value: Any) -> bool:
 
 
 def may_be_masked(expected: Any, actual: Any) -> bool:
-    """Return whether a recorded value may be the expected one with what redaction masks in it.
+    """Return whether a recorded value may be the expected value after redaction.
 
     The reference itself is not masked to match: two e-mail addresses would be equal.
     """

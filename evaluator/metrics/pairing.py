@@ -234,7 +234,7 @@ def best_met(session: Session, question: GoldenQuestion) -> tuple[ReferenceToolI
 def met_calls(session: Session, question: GoldenQuestion, *, at_best: bool = False) -> set[int]:
     """Return the positions of the calls that meet a reference call, and of failed calls before such a one.
 
-    With `at_best` calls count that meet one only if what is not recorded of them does.
+    With `at_best`, a call also counts if only what is not recorded of it decides whether it meets one.
     """
     compared = pairings_of(session, question)
     calls, pairs = compared.calls, compared.pairing(compared.best_met, at_best=at_best).chosen
@@ -343,7 +343,7 @@ def nearest_calls(
 ) -> list[int | None]:
     """Return for each expected call that none meets the index of the call of its tool that is nearest to it.
 
-    That is the one, of those that meet no expected call, with the fewest differences; each stands for one.
+    It has the fewest differences of the calls that meet no expected call; each call is used once.
     """
     free = [place for place in range(len(actual)) if place not in set(chosen)]
     nearest: list[int | None] = [None] * len(expected)
@@ -437,9 +437,9 @@ def _distance(
 ) -> int | None:
     """Return how far a call is from an expected one that it does not meet, in the sense of `repairs`.
 
-    A call of the tool is the nearer the fewer values differ (a failure is one), then one of another tool with
-    the arguments. One of another tool with others stands for it only where no `further` calls may be made,
-    and one that is free for none.
+    A call of the same tool is nearer the fewer values differ (a failure counts as one); a call of another
+    tool with the same arguments comes next. Any other call stands for it only where no `further` calls are
+    allowed, and a call that is free never does.
     """
     if expected.tool_name == call.tool_name:
         differing = sum(1 for _ in islice(call_differences(expected, call, context), 7))

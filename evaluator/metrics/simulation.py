@@ -160,7 +160,7 @@ def _broken(session: Session, scenario: Scenario) -> Iterator[tuple[str, Simulat
 def _missed_faults(session: Session, scenario: Scenario) -> Iterator[str]:
     """Yield the faults of a drill that did not happen, and why.
 
-    Each happens once, at its call: of those of one kind and tool, the last are those that did not.
+    Each fault happens once, at its call: if some of a kind and tool did not, they are the last.
     """
     made = Counter(call.tool_name for call in session.tool_interactions)
     happened = Counter((call.tool_name, call.fault) for call in session.tool_interactions)

@@ -528,7 +528,7 @@ def compared_steps(session: Session, question: GoldenQuestion) -> list[Step]:
 def major_steps(session: Session, question: GoldenQuestion, *, at_best: bool = False) -> list[Step]:
     """Return the steps that `trajectory_accuracy` compares.
 
-    With `at_best` also those of calls are left out that meet a reference only if what is not recorded does.
+    With `at_best`, a step is also left out if only what is not recorded decides whether its call meets one.
     """
     steps = compared_steps(session, question)
     named, agents = _named(question), _agents(session, question)
@@ -565,7 +565,7 @@ def major_reference(session: Session, question: GoldenQuestion) -> list[Trajecto
 
 
 def _without_repeats(steps: Iterable[Step], agents: Set[str]) -> list[Step]:
-    """Return steps, those of one agent that are adjacent as one."""
+    """Return steps, with adjacent steps of the same agent as one."""
     kept: list[Step] = []
     for step in steps:
         is_agent = step.kind == "agent" or step.name in agents

@@ -274,7 +274,7 @@ def _passed(graded: Sequence[Graded]) -> str:
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
-    """Yield what only one of the samples has, in one line each."""
+    """Yield, a line each, questions in one sample alone, changed questions, and notes on the intervals."""
     for side, sample, only in (
         ("first", comparison.first, comparison.only_in_first),
         ("second", comparison.second, comparison.only_in_second),

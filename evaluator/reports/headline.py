@@ -39,7 +39,7 @@ _MEANINGS = {
 
 
 class HeadLine(NamedTuple):
-    """A line; of what differs, `mark` is "-" for what was and "+" for what is now. `verdict` colours it."""
+    """A line; in a difference, `mark` is "-" for before and "+" for now. `verdict` gives its colour."""
 
     text: str
     mark: str = ""
@@ -162,7 +162,7 @@ def headlines(comparison: Comparison) -> list[str]:
 
 
 def found_text(gate: GateResult) -> str:
-    """Return what was expected of a gate, and what was found."""
+    """Return the expectation of a gate, and its reason."""
     return f"expected at most {gate.accepted}; {gate.reason}" if gate.accepted else gate.reason
 
 

@@ -33,7 +33,7 @@ def flaky_rows(repeats: Repeats) -> list[tuple[str, ...]]:
 
 
 def repeats_line(repeats: Repeats) -> str:
-    """Return what the rates are of, in one line."""
+    """Return the questions and sessions that the rates are of, in one line."""
     text = f"{counted(repeats.questions, 'question')} with {counted(repeats.sessions, 'session')}"
     if variants := [
         f"{number} {name}"

@@ -18,9 +18,9 @@ _MOST_OF_A_CELL = 1000  # characters, of Markdown
 def written(result: Any, form: str, rows: str | None = None) -> Iterator[str]:
     """Yield a result as text: `json`, or its rows in the form `csv` or `markdown`.
 
-    Its rows are the value of its key `rows`, which may be a mapping by name; without one they are the result,
-    a list of them or one. Columns are all that a row has, in the order of the rows. A value that is a list or
-    an object is JSON text; unknown is an empty cell.
+    Its rows are the value of its key `rows`, a list or a mapping by name; without `rows` they are the result
+    itself, a list or a single row. Columns are all that a row has, in the order of the rows. A value that is
+    a list or an object is JSON text; unknown is an empty cell.
     """
     if form == "json":
         yield f"{printable_json(dumps(result, indent=True))}\n"

@@ -16,7 +16,7 @@ MOST = 1_000  # alarms in a list
 
 
 class Alarm(NamedTuple):
-    """What an alert found of a stream of sessions; those with one cause have one `alarm_id`.
+    """An alert that holds for a stream of sessions; alarms with the same cause share an `alarm_id`.
 
     `alert` is its condition; `stream` is named by what `stream_by` says (None: all sessions), empty if that
     is not recorded. `value` is the mean of the `sessions` since `since_ns`, and `bound` the end of its
@@ -96,7 +96,7 @@ def _seconds(seconds: float) -> str:
 
 
 def stored_alarms(store: Store, alarm_id: str | None = None, limit: int = MOST) -> list[Alarm]:
-    """Return the alarms, those that are on first, then the newest; with an id those of one cause."""
+    """Return the alarms, active ones first, then the newest; with an id, only those that share it."""
     if not _has_alarms(store):
         return []
     rows = store.query(
@@ -109,7 +109,7 @@ def stored_alarms(store: Store, alarm_id: str | None = None, limit: int = MOST) 
 
 
 def count_alarms(store: Store) -> int:
-    """Return how many alarms are on, those with one cause as one."""
+    """Return the number of active alarms; alarms with the same cause count once."""
     if not _has_alarms(store):
         return 0
     return int(store.query("SELECT count(DISTINCT alarm_id) FROM alarms WHERE ended_ns IS NULL")[0][0])

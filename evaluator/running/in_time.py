@@ -19,7 +19,7 @@ class AgentTimeoutError(Exception):
 
 
 class Clock:
-    """The seconds of several turns in one event loop, without those in which another one blocked it."""
+    """The seconds of several turns in an event loop, without those in which another turn blocked it."""
 
     def __init__(self) -> None:
         self._blocked: list[tuple[float, float, object]] = []  # from when to when, by whom

@@ -1,8 +1,8 @@
 """The sessions of a run of an agent: how they are marked in their spans, stored, and found again.
 
 A run of an agent is named by a mark, `NAME@` and 8 digits: a name may be used again. Each of its sessions has
-tags for the mark, for the number of the repeat, and for what was asked of which agent; one that is complete
-has a tag for that, too, so that one that was interrupted, however it was, lacks it.
+tags for the mark, for the number of the repeat, and for what was asked of which agent. A complete session has
+a tag for that, too, which an interrupted session lacks, however it was interrupted.
 """
 
 from __future__ import annotations

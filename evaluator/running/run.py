@@ -73,9 +73,8 @@ def run_agent(
 ) -> Run:
     """Ask an agent the questions of a specification, store its sessions, grade them, and return the run.
 
-    `agent` is one, or a text that names it. What was stored before an interruption stays, and the same name
-    with `resume` asks only what is missing.
-    Raises InputError for what cannot be used, before the agent runs.
+    `agent` is one, or a text that names it. Sessions that were stored before an interruption stay; the same
+    name with `resume` asks only the rest. Raises InputError for what cannot be used, before the agent runs.
     """
     if spec.select.of_sessions is not None:
         raise FieldError("select.where", "it chooses questions here: expected metadata.KEY = VALUE")
@@ -323,7 +322,7 @@ def _await_spans(mark: str, wait_s: float, db: Path, callbacks: Callbacks) -> No
 
 
 def _awaits(session: Session) -> bool:
-    """Return whether spans of a session are still to come: those of a turn, or the parent of others."""
+    """Return whether spans of a session are still expected: those of a turn, or a missing parent."""
     return session.calls_unknown is not None or session.missing_spans > 0
 
 
@@ -332,7 +331,7 @@ def _replayed(
 ) -> Mapping[tuple[str, int], Session]:
     """Return the sessions of a run with simulated users, by question and repeat.
 
-    Report what is asked now and the run lacks, and what its users were told that is not so any more.
+    Report the questions that the run lacks, and the parts of scenarios that have changed since.
     """
     if name is None:
         return NO_SESSIONS

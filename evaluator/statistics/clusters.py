@@ -1,4 +1,4 @@
-"""What went wrong in the sessions of a run: failures in clusters, whatever arguments and values they have."""
+"""Failures in clusters: sessions whose reasons are the same apart from arguments and values."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Separated(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Sessions that failed alike: the gates, and what of tools, steps and errors their reasons name.
+    """Sessions that failed alike; `what` is their reason without arguments and values, or a fact.
 
-    `shared` are the steps with which the paths of all of them begin. `parts` says at which step most of those
-    part from a session of the same question that passes, `parted` of how many that is true, `compared` how
-    many have such a session.
+    `shared` are the first steps, which all of their paths have. `parts` is the step at which most of them
+    depart from a passing session of the same question, `parted` how many do so there, `compared` how many
+    have such a passing session.
 
-    `reasons` are what went wrong in them, each with its number of sessions. `facts` tell them from sessions
-    that pass, what says most first; a cluster that is a part of those with its reasons, or has several, is
-    named after the first. `look_at` is the line of an example that shows it.
+    `reasons` are their reasons, each with its number of sessions. `facts` distinguish them from passing
+    sessions, the most telling first; the first names a cluster that has several reasons, or only some of the
+    sessions with its reason. `look_at` is a line of an example that shows the failure.
     """
 
     what: str
@@ -78,8 +78,8 @@ class Cluster(NamedTuple):
 def what_went_wrong(reason: str) -> str:
     """Return a reason without arguments and values: `tool_usage_accuracy: missing: cancel_policy`.
 
-    A value that differs is left with its path: `look_up(order.id): expected …, was …`.
-    Of the calls beside missing ones only those that failed are left, each once, with its type of error.
+    A value that differs is left with its path: `look_up(order.id): expected …, was …`. Of the calls beside
+    missing ones only failed calls are kept, each once, with the type of its error.
     """
     reason = _RAISED.sub(r"\1", _OF_A_TURN.sub(_with_expected, reason))
     reason = _WAS.sub(_without_values, reason)
@@ -113,7 +113,7 @@ Paths = Mapping[str | None, Sequence[Sequence[str]]]  # of sessions that pass, b
 
 
 def passing_paths(sessions: Iterable[Graded]) -> Paths:
-    """Return the paths of sessions that pass: one of each question, and several of those without one."""
+    """Return the paths of passing sessions: one for each question, several without a question."""
     passing: dict[str | None, list[Sequence[str]]] = {}
     for one in sessions:
         if one.verdict == Verdict.PASSED and one.trajectory is not None:
@@ -127,8 +127,8 @@ def passing_paths(sessions: Iterable[Graded]) -> Paths:
 def cluster(what: str, sessions: Sequence[Graded], passing: Paths) -> Cluster:
     """Return sessions that failed alike as a cluster.
 
-    They are held against sessions that pass: of the same question, and without one against that whose path is
-    the same for longest.
+    Each is compared with a passing session of the same question or, without a question, with the session
+    whose path is equal for the most steps.
     """
     paths = [one.trajectory or () for one in sessions]
     parted = parting(paths)

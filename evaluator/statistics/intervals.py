@@ -92,7 +92,8 @@ def exchange_p_value(differences: Sequence[float]) -> float:
     """Return the two-sided p-value of the test that differences are as likely to have either sign.
 
     It is exact up to 13 differences that are not 0, and beyond of 9,999 ways to choose the signs, always the
-    same. Raises InputError if scipy is not installed.
+    same. Source: R. A. Fisher, "The design of experiments" (1935), section 21. Raises InputError if scipy is
+    not installed.
     """
     differences = [each for each in differences if each]
     if len(differences) < 2:
@@ -113,7 +114,8 @@ def exchange_p_value(differences: Sequence[float]) -> float:
 def deviation_factors(number: int) -> tuple[float, float]:
     """Return by which factors the true standard deviation may be below and above that of `number` values.
 
-    The bounds of its 95% confidence interval, of normal values. Raises InputError if scipy is not installed.
+    The bounds of its 95% confidence interval, of normal values, whose variance is distributed by chi-squared.
+    Raises InputError if scipy is not installed.
     """
     check_scipy("this interval")
     from scipy.special import chdtri

@@ -133,7 +133,7 @@ def compared(
     before: Mapping[str, tuple[float, bool]],
     now: Mapping[str, Outcome],
 ) -> JudgeCheck:
-    """Return what changed from the scores of a run to those of now, and how both fit the labels.
+    """Return the changes between the scores of a run and the scores now, and how well both fit the labels.
 
     Raises TooFewLabelsError if fewer than `MIN_LABELS` sessions have a verdict now.
     """

@@ -17,10 +17,7 @@ from spangrade.tracer.store.sql import statement
 
 
 def stored_labels(store: Store, metric: str) -> list[Label]:
-    """Return the labels of what a metric measures, one per session and person.
-
-    Those of `passed` are the labels of sessions as a whole.
-    """
+    """Return the labels for a metric, one per session and person; for `passed`, those of whole sessions."""
     names = [metric, LABEL] if metric == PASSED else [metric]
     return [Label._make(row) for row in store.query(_sql("labels"), {"metrics": names})]
 

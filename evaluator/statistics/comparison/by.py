@@ -8,7 +8,7 @@ from spangrade.tracer.fields import FieldError
 
 
 class ComparedBy(StrEnum):
-    """What tells the sessions of one side from those of the other."""
+    """The property that distinguishes the sessions of the two sides."""
 
     VERSION = "version"
     PROMPT = "prompt"

@@ -1,4 +1,4 @@
-"""What differs between what two samples were graded by: questions, gates, versions of metrics, the judge."""
+"""The differences in how two samples were graded: questions, gates, versions of metrics, the judge."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def incomparable_questions(metric: str, changed: Iterable[ChangedQuestion]) -> f
 
 
 def _changed(question: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> ChangedQuestion:
-    """Return what of a question changed, what it no longer expects first."""
+    """Return the changes of a question, the expectations that it dropped first."""
     relaxed: list[str] = []
     others: list[str] = []
     sides = [{**side, **side.get("reference_data", {})} for side in (before, after)]
@@ -81,7 +81,7 @@ def _name(item: Any) -> str:
 def changes_of_metric(
     metric: str, first: Sample, second: Sample, changed: Sequence[ChangedQuestion]
 ) -> tuple[str, ...]:
-    """Return what the second values of a metric were measured by otherwise, of `passed` also the gates.
+    """Return the differences in how a metric was measured in the second sample; of `passed`, also the gates.
 
     `changed` are the questions that `changed_questions` returns of the samples.
     """

@@ -1,4 +1,4 @@
-"""Two samples compared: each metric's difference, the sessions that flipped, and what only one has."""
+"""Two samples compared: the difference of each metric, the questions that flipped or are in one alone."""
 
 from __future__ import annotations
 

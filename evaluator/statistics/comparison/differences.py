@@ -147,18 +147,8 @@ class Tested(NamedTuple):
         low, high = self.interval(error)
         low = max(low / self.least_shown if low < 0 else low, -self.span)
         high = min(high / self.least_shown if high > 0 else high, self.span)
-        return Difference(
-            self.estimate,
-            low,
-            high,
-            self.p_value,
-            self.questions,
-            self.method,
-            self.is_ratio,
-            self.flips,
-            self.least_shown,
-            error,
-        )
+        same = self.p_value, self.questions, self.method, self.is_ratio, self.flips, self.least_shown
+        return Difference(self.estimate, low, high, *same, error)
 
 
 class TooLittle(NamedTuple):

@@ -51,7 +51,7 @@ _NAMES = {
 
 
 class GateOutcome(StrEnum):
-    """What the data say of a gate."""
+    """The outcome of a gate."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -99,7 +99,7 @@ class GateResult(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What differs between two samples, and what the requested gates say of it."""
+    """The differences between two samples, and the results of the requested gates."""
 
     comparison: Comparison
     gates: tuple[GateResult, ...] = ()
@@ -138,7 +138,7 @@ def parse_gate(text: str) -> Gate | BrokenGate | WorseGate:
 
 
 def judge(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateResult:
-    """Return what a comparison says of a gate, and what its metric was measured by otherwise, such as gates.
+    """Return the result of a gate; its reason also has the differences in how its metric was measured.
 
     Raises InputError if the metric is not in both or has no better direction, and for a margin that does not
     fit the metric.
@@ -221,7 +221,7 @@ def compared_text(comparison: Comparison) -> str:
 
 
 def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
-    """Return what is known of how many questions broke: those that cannot be compared may have."""
+    """Return the result by the number of questions that broke; one that cannot be compared may have."""
     pairs = comparison.passed
     accepted = f"{counted(gate.most, 'question')}"
     if not pairs.is_paired:
@@ -238,7 +238,7 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
 
 
 def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
-    """Return whether a loss is shown; what is unknown passed in the best case, and failed in the worst."""
+    """Return whether a loss is shown; unknown sessions pass in the best case and fail in the worst."""
     pairs = comparison.passed
     if not pairs.is_paired or not pairs.total:
         return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both")
@@ -297,7 +297,7 @@ def _accepted(gate: Gate, change: MetricChange, statistic: Statistic) -> str:
 
 
 def _misfit(gate: Gate, change: MetricChange, *, is_share: bool) -> str:
-    """Return why a margin does not fit a metric, and what would; empty if it does."""
+    """Return why a margin does not fit a metric, and an example that does; empty if it fits."""
     low, high = change.measured.bounds
     difference = change.tested
     if math.isfinite(high - low):
@@ -349,7 +349,7 @@ def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted
 
 
 def _outcome(gate: Gate, change: MetricChange, difference: Difference) -> GateOutcome:
-    """Return what the data show of a loss: one within the margin, one beyond it, or neither."""
+    """Return whether the data show a loss within the margin, beyond it, or neither."""
     is_higher_better = change.measured.higher_is_better
     if difference.is_ratio:
         bound = 1 - gate.margin if is_higher_better else 1 + gate.margin

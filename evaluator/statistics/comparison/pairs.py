@@ -1,4 +1,4 @@
-"""What two samples know of a metric, question by question, and what they do not.
+"""The values of a metric in two samples, question by question, and which of them are unknown.
 
 A value is unknown if a question was not answered, a session is inconclusive or broken, the metric has no
 value there, or the second sample answered a question that expects something else. Of a metric with bounds the
@@ -128,10 +128,10 @@ def pairs_of(
 
 
 def common_questions(first: Sample, second: Sample, *, others: bool = False) -> tuple[str, ...]:
-    """Return the questions and sessions of the first sample that are compared one by one, in their order.
+    """Return the questions and sessions of the first sample that are compared in pairs, in order.
 
-    Samples of other questions are two samples only with `others`, of which none is compared so; else the
-    second has no value of any question of the first.
+    If no question is in both samples, nothing is paired with `others`; without it, all questions of the first
+    are, and the second has no value for any of them.
     """
     if not others and are_of_other_questions(first, second):
         return tuple(sorted(first.keys_by_kind[0]))
@@ -158,7 +158,7 @@ def _unknown(questions: int) -> OneSide:
 
 
 def _side(keys: Iterable[str], values: Mapping[str, Values], unknown: Mapping[str, int]) -> OneSide:
-    """Return one side of questions: of one that has neither values nor unknown ones, one is unknown."""
+    """Return one side of questions; a question without values and unknown ones counts as one unknown."""
     keys = list(keys)
     return OneSide(
         [values.get(key, ()) for key in keys], [unknown.get(key, int(key not in values)) for key in keys]

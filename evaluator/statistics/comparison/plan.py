@@ -3,7 +3,8 @@
 The plan assumes that nothing changed, and asks for 80% power: of ten samples of that size, eight settle the
 gate. What it cannot know is how many questions have another outcome by chance: its two numbers are for the
 lowest and the highest share, or spread, that the data at hand allow with 95% confidence.
-tests/false_passes.py measures how often the plan holds.
+tests/false_passes.py measures how often the plan holds. Source, for shares: J.-M. Nam, "Establishing
+equivalence of two treatments and sample size requirements in matched-pairs design", Biometrics 53 (1997).
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ class Graded(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What is recorded of a metric: its direction, its lowest and highest possible value, its versions.
+    """The properties of a metric: its direction, its lowest and highest possible value, its versions.
 
-    `thresholds` and `versions` have one entry each for a run, one per kind for the sessions of several.
+    `thresholds` and `versions` have one entry for a run, and each distinct value for several runs.
     """
 
     higher_is_better: bool | None
@@ -128,7 +128,7 @@ class Sample:
 
     @cached_property
     def keys_by_kind(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The questions, also those that none answers, and the sessions without one."""
+        """The questions, answered or not, and the sessions without a question."""
         answered = frozenset(one.key for one in self.graded if one.question_id is not None)
         return answered | self.unanswered, self.keys_of_graded - answered
 
@@ -165,16 +165,16 @@ def undecided(graded: Iterable[Graded], unanswered: Iterable[str]) -> dict[str, 
 
 
 def is_judged(metric: str) -> bool:
-    """Return whether a judge may have rated a metric: of one that is not installed that is not known."""
+    """Return whether a judge may have rated a metric; of a metric that is not installed, this is assumed."""
     name = metric.partition(":")[0]
     is_of_replies = name in ("final_response_match", "responses_match")
     return is_of_replies or name.endswith("@judge") or name not in load_metrics()
 
 
 def measured(metric: str, *samples: Sample) -> Measured:
-    """Return what is recorded of a metric by the samples, else what the installed metric of that name says.
+    """Return the properties of a metric that the samples record, else those of the installed metric.
 
-    A metric that is in neither has no direction, and any bounds that its values allow.
+    A metric that is neither recorded nor installed has no direction and no bounds.
     """
     for sample in samples:
         if metric in sample.metrics:
@@ -183,7 +183,7 @@ def measured(metric: str, *samples: Sample) -> Measured:
 
 
 def installed(metric: str) -> Measured:
-    """Return what the installed metric of a name, or `passed`, says; else no direction and any bounds."""
+    """Return the properties of `passed` or of an installed metric; another has no direction and no bounds."""
     if metric == PASSED:
         return Measured(True, (0.0, 1.0), "share")
     found = load_metrics().get(metric.partition(":")[0])

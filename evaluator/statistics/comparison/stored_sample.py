@@ -106,7 +106,7 @@ class Expectations(dict[str | None, str]):
 def _values(places: Sequence[int], values: Sequence[float], keys: Sequence[str]) -> dict[str, Values]:
     """Return the values of a metric by question, those of a question in the order of its sessions.
 
-    `places` are those of their sessions among all, `keys` what each of these is compared by.
+    `places` are the positions of their sessions, `keys` the key of the session at each position.
     """
     alone: dict[str, Values] = dict(zip(map(keys.__getitem__, places), zip(values, strict=True), strict=True))
     if len(alone) == len(places):

@@ -1,1 +1,1 @@
-"""Why sessions failed: what tells them from those that pass."""
+"""Why sessions failed: the facts that distinguish them from sessions that pass."""

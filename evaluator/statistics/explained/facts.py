@@ -1,7 +1,7 @@
-"""Facts of sessions that may tell those that failed from those that pass, counted and found by SQL.
+"""Facts that may distinguish failed sessions from passing ones, counted and located by SQL.
 
-A fact is a short text of one of the kinds below: `refund(currency) is given`. What is missing is one, too:
-that a tool is not called, or that an argument is given in none of its calls.
+A fact is a short text of one of the kinds below: `refund(currency) is given`. That a tool is not called, or
+that none of its calls gives an argument, is a fact too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GIVEN, _NOT_GIVEN = " is given", " is not given"
 
 
 class Fact(NamedTuple):
-    """A fact: its kind, what it says, and of one that is missing what would be there, else None."""
+    """A fact: its kind and its text; `opposite` is the text that is absent if something is missing."""
 
     kind: str
     text: str
@@ -38,7 +38,7 @@ class Chosen(NamedTuple):
 
 
 def count_facts(store: Store, chosen: Chosen, least: int) -> dict[Fact, dict[int, int]]:
-    """Return in how many sessions of each part each fact is, of those that `least` of all sessions have."""
+    """Return the number of sessions of each part that have each fact, if `least` sessions have it in all."""
     found: dict[Fact, dict[int, int]] = {}
     values = {"session_ids": list(chosen.session_ids), "parts": list(chosen.parts), "least": least}
     for name in _QUERIES:
@@ -76,7 +76,7 @@ def _missing(
 
 
 def fact_of(kind: str, text: str) -> Fact:
-    """Return the fact of a kind that a text says; of one that is missing, with what would be there."""
+    """Return the fact of a kind with a text, with its opposite if it says that something is missing."""
     if kind == "tool" and text.startswith(_NOT_CALLED):
         return Fact(kind, text, _CALLS + text.removeprefix(_NOT_CALLED))
     if kind == "argument" and text.endswith(_NOT_GIVEN):
@@ -87,7 +87,7 @@ def fact_of(kind: str, text: str) -> Fact:
 def find_facts(
     store: Store, facts: Collection[Fact], session_ids: Sequence[str], questions: Mapping[str, str | None]
 ) -> dict[Fact, dict[str, str | None]]:
-    """Return which of the sessions have each fact, with the span where it is so first, if one shows it."""
+    """Return the sessions that have each fact, each with the first span that shows it, None if none does."""
     wanted = {one.opposite or one.text for one in facts}
     wanted |= {_CALLS + one.text.partition("(")[0] for one in facts if one.opposite is not None}
     found: dict[str, dict[str, str | None]] = {}

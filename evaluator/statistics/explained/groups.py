@@ -1,9 +1,8 @@
-"""The failures of sessions by where and how they part from sessions that pass.
+"""Failed sessions in groups, by the facts that distinguish them from sessions that pass.
 
-Sessions are first put together by what went wrong, that is by the reasons of their verdicts. What many of
-such a group have and few of those that pass is a fact that tells them apart (`separated`): one that nearly
-all have describes the group, one that a part of them has parts it, and groups that the same fact describes
-are one.
+Sessions are first grouped by the reasons of their verdicts. A fact that many sessions of a group and few
+passing ones have distinguishes them (`separated`). If nearly all sessions of a group have it, it describes
+the group; if some have it, it splits the group. Groups that the same fact describes are merged.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ def explain(
 ) -> list[Cluster]:
     """Return the failed and broken sessions in groups, the largest first.
 
-    They are held against those of the `sessions`, and of the `others`, that pass. `run_id` is the run whose
-    verdicts they are, None for those that the sessions show.
+    They are compared with the passing sessions among `sessions` and `others`. `run_id` is the run that gave
+    the verdicts; None stands for the verdicts that the sessions show.
     """
     by_reason: dict[str, list[Graded]] = {}
     for one in sessions:
@@ -86,10 +85,10 @@ def explain(
 
 
 class _Contrast(NamedTuple):
-    """What tells failures from sessions that pass.
+    """The facts that distinguish failures from passing sessions.
 
-    `facts` are those of each group by its reason, what most have beyond chance first; `having` the failures
-    that have a fact, with the span of each, and `passed` how many of the `passing` have it.
+    `facts` has the facts of each group, the largest excess over chance first; `having` the failures that have
+    a fact, each with its span; `passed` the number of the `passing` sessions that have it.
     """
 
     facts: Sequence[Sequence[Fact]]
@@ -103,7 +102,7 @@ class _Contrast(NamedTuple):
         return Count(here, len(sessions), self.passed[fact], self.passing)
 
     def ranked(self, facts: Iterable[Fact], sessions: Collection[Graded]) -> list[tuple[Fact, Count]]:
-        """Return the facts that tell some failures from sessions that pass, what says most first."""
+        """Return the facts that distinguish some failures from passing sessions, the most telling first."""
         counted = [(fact, self.count_of(fact, sessions)) for fact in facts]
         return sorted(
             ((fact, one) for fact, one in counted if _tells(one) and one.p <= _STILL),
@@ -116,7 +115,7 @@ def _tells(one: Count) -> bool:
 
 
 def _contrast(store: Store, groups: Sequence[Sequence[Graded]], passing: Sequence[Graded]) -> _Contrast:
-    """Return what tells groups of failures from sessions that pass, beyond chance."""
+    """Return the facts that distinguish groups of failures from passing sessions, beyond chance."""
     large = {place: each for place, each in enumerate(groups) if len(each) >= _LEAST}
     if not passing or not large:
         return _Contrast([()] * len(groups), {}, {}, len(passing))
@@ -179,7 +178,7 @@ def _cluster(group: _Group, sizes: Mapping[str, int], contrast: _Contrast, paths
 
 
 def _shown(group: _Group, sessions: Sequence[Graded], contrast: _Contrast) -> Iterator[Separated]:
-    """Yield the facts of a group that say most, one of those that the same sessions have."""
+    """Yield the most telling facts of a group; of facts that the same sessions have, the first."""
     seen: set[tuple[frozenset[str], int]] = set()
     ranked = contrast.ranked(group.facts, sessions)
     for fact, one in sorted(ranked, key=lambda pair: pair[0] != group.lead):

@@ -1,4 +1,4 @@
-"""What is more often so in one group of sessions than in another, beyond chance.
+"""Facts that are more frequent in one group of sessions than in another, beyond chance.
 
 Each fact is tested by Fisher's exact test, one-sided. The procedure of Benjamini and Hochberg chooses some of
 the tested facts, of which at most 5% are expected to be chance. A fact that so few sessions have that its

@@ -24,7 +24,7 @@ class Try(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """What sessions do at a step, how many of them, and how many of those passed."""
+    """A step that sessions take, the number of these sessions, and how many of them passed."""
 
     name: str
     sessions: int
