@@ -33,8 +33,9 @@ def price_usd(
         cache_write_tokens=written,
     )
     try:
-        price = calc_price(usage, model, provider_id=provider_id, provider_api_url=api_url)
-        return float(price.total_price)
+        if api_url is not None:
+            return float(calc_price(usage, model, provider_api_url=api_url).total_price)
+        return float(calc_price(usage, model, provider_id=provider_id).total_price)
     except LookupError:
         return None
 
