@@ -1,12 +1,15 @@
 """A database with a session of each origin: production, `spangrade run` in its four ways, and pytest."""
 
 import json
+import os
+import shutil
 import sys
 import textwrap
 from pathlib import Path
 
 from command_line import run as spangrade
 from gemini_standin import gemini_standin
+from made_once import copy_of
 
 from spangrade.evaluator.conversation_runner import ConversationRunner
 from spangrade.evaluator.turn import AgentTurn, UserTurn
@@ -55,8 +58,19 @@ async def hold_a_test():
 async def write_sessions_of_all_origins(folder, monkeypatch):
     """Return a new database with a session of each origin, and an imported one that a tag marks.
 
-    The reports of the runs are in folders `files/*`; the current folder is that of the database.
+    The reports of the runs are in folders `files/*`; the current folder is that of the database. Both are
+    copies: each process of tests makes them once.
     """
+    made = Path(os.environ["MADE_ONCE_DIR"]) / f"origins-{os.environ.get('PYTEST_XDIST_WORKER', '')}"
+    if not (made / "spangrade.duckdb").exists():
+        made.mkdir(exist_ok=True)
+        await _write(made, monkeypatch)
+    monkeypatch.chdir(folder)
+    shutil.copytree(made / "files", "files")
+    return copy_of(made / "spangrade.duckdb", Path("spangrade.duckdb"))
+
+
+async def _write(folder, monkeypatch):
     (folder / "shop_agent.py").write_text(textwrap.dedent(AGENT))
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -73,7 +87,6 @@ async def write_sessions_of_all_origins(folder, monkeypatch):
     with Store.open("spangrade.duckdb") as store:
         for name, tags in (("customer", []), ("marked", ["nightly", "spangrade.origin=test"])):
             store.add(span_of(name, tags))
-    return Path("spangrade.duckdb")
 
 
 def span_of(session, tags):

@@ -14,7 +14,10 @@ from paths import RECORDED, RECORDED_MORE
 
 from spangrade.converters.spans.registry import observe
 from spangrade.evaluator.derive import load, update
+from spangrade.evaluator.derive.settings import NO_SETTINGS
 from spangrade.evaluator.derive.sync.intake import import_batches, start_import
+from spangrade.evaluator.derive.sync.observed import observe_records
+from spangrade.evaluator.derive.sync.sessions import Recorded, sessions_of
 from spangrade.evaluator.session import Session
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -50,11 +53,27 @@ def records(name: str) -> list[Span | LogRecord]:
 
 
 def sessions(records: Iterable[Span | LogRecord], db: Path) -> list[Session]:
-    """Return the sessions that records make when they are stored in a new database."""
+    """Return the sessions that records make when they are stored in a new database.
+
+    Those of the spans of one trace, which need no look at others, are derived without it, as in an import.
+    """
+    given = list(records)
+    spans = [one for one in given if isinstance(one, Span)]
+    if len(spans) == len({span.span_id for span in spans}) == len(given) and _are_of_one_trace(spans):
+        (trace,) = observe_records([spans], (), NO_SETTINGS).traces
+        (trace_id, session_id, number, *_), _, observations = trace
+        recorded = Recorded(
+            {trace_id: observations or ()}, {trace_id: session_id}, {trace_id: number}, NO_SETTINGS
+        )
+        return list(sessions_of(recorded, {session_id: [trace_id]}))
     with new_store(db) as store:
-        store.add(records)
+        store.add(given)
         update(store)
         return list(load(store))
+
+
+def _are_of_one_trace(spans: Sequence[Span]) -> bool:
+    return len({span.trace_id for span in spans}) == 1
 
 
 def database(name: str) -> Path:

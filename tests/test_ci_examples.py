@@ -27,6 +27,7 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(one)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_commands_of_an_example_run_and_leave_the_reports_that_it_names(
     example: Path, tmp_path: Path

@@ -110,6 +110,7 @@ def test_the_python_blocks_of_each_page_run_in_order(tmp_path: Path) -> None:
     assert (set(codes.values()), "".join(errors.values()), done.stderr) == ({"0"}, "", ""), codes
 
 
+@pytest.mark.exhaustive
 def test_the_agent_of_the_tour_is_graded_by_its_dataset(tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text(blocks(TOUR, "python")[0], encoding="utf-8")
     add_files_of_the_tour(tmp_path)
@@ -126,6 +127,7 @@ def test_the_readmes_first_command_passes_again(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout.splitlines()[0]) == (0, "4 sessions: 4 passed")
 
 
+@pytest.mark.exhaustive
 def test_the_eval_of_the_tour_passes_and_fails_another_agent(tmp_path: Path) -> None:
     page = "\n".join(blocks(TOUR, "python"))
     call = "import asyncio\nasyncio.run(test_where_is_my_order())\n"

@@ -36,6 +36,7 @@ async def executed() -> tuple[dict[str, Any], list[Any]]:
     return names, values
 
 
+@pytest.mark.exhaustive
 def test_each_cell_works_in_a_running_loop_and_shows_what_it_says() -> None:
     names, values = asyncio.run(executed())
     _, green, red, compared, failed, rows, frame, of_polars = values

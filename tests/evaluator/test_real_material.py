@@ -224,6 +224,7 @@ def golden_of_history(spangrade: Spangrade, folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.short_form("version", 3)
 def test_a_history_gives_the_same_grades_by_row_and_by_session(
     spangrade: Spangrade, tmp_path: Path, version: str
 ) -> None:
@@ -272,6 +273,7 @@ def shown(request: Request) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.short_form("version", 3)
 def test_the_judge_is_asked_the_same_of_a_row_and_of_a_session(
     spangrade: Spangrade, tmp_path: Path, gemini: GeminiStandIn, version: str
 ) -> None:

@@ -29,6 +29,7 @@ def altered(db: Path, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["sessions", "show", "lint", "derive", "delete", "import", "grade"])
+@pytest.mark.short_form("command", 3)
 def test_a_view_under_our_name_is_not_read(command: str, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session_id = str(spangrade.open(db).list_sessions().rows()[0]["session_id"])
     golden = SAMPLE / "customer_service_golden.json"

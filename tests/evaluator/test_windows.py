@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[[spangrade.Database], object]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.short_form("command", 2)
 def test_the_database_is_free_between_steps(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

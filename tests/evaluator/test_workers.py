@@ -51,6 +51,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [folder / "a.jsonl", folder / "missing.json", folder / "b.json", folder / "c.jsonl"]
 
 
+@pytest.mark.exhaustive
 def test_the_tables_are_the_same_whatever_the_number_of_workers(files: list[Path], tmp_path: Path) -> None:
     results = []
     for workers in (1, 3):
@@ -113,6 +114,7 @@ if __name__ == "__main__":
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
+@pytest.mark.short_form("name", 2)
 def test_an_import_that_is_interrupted_leaves_whole_steps_and_is_completed_by_the_next(
     name: str, tmp_path: Path
 ) -> None:

@@ -232,6 +232,7 @@ def test_a_spool_that_cannot_be_written_costs_counted_spans(tmp_path, finished, 
     ]
 
 
+@pytest.mark.exhaustive
 def test_four_processes_that_write_at_once_lose_nothing_and_keep_nothing_twice(tmp_path):
     db = tmp_path / "spans.duckdb"
     script = """

@@ -48,6 +48,7 @@ def until(true: object) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.exhaustive
 def test_kills_under_load_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
     outcome = kill_repeatedly(tmp_path / "s.duckdb", kills=2, seed=1)
     assert outcome.acknowledged > 0
@@ -153,6 +154,7 @@ def test_a_flipped_bit_is_counted_and_reported_by_the_receiver(tmp_path: Path) -
     assert numbers(db) == [1]
 
 
+@pytest.mark.exhaustive
 def test_a_thousand_malformed_bodies_are_answered_and_cost_nothing_else(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     place = st.integers(0, len(WHOLE) - 1)

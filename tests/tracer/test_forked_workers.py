@@ -150,6 +150,7 @@ def stored(tmp_path: Path, script: str, *arguments: str) -> list[int]:
 
 @pytest.mark.parametrize("end", ["close", "terminate"])
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.short_form("end", 2)
 def test_a_pools_workers_store_their_spans(tmp_path: Path, method: str, end: str) -> None:
     assert stored(tmp_path, POOL, method, end) == list(range(80))
 

@@ -352,6 +352,7 @@ def test_json_lines_are_read_one_by_one(file: Callable[[bytes], Path]) -> None:
         (line(1) + line(2), b"\n" + line(3)),
     ],
 )
+@pytest.mark.short_form("beginning", 2)
 def test_blanks_are_not_kept(beginning: bytes, end: bytes, tmp_path: Path) -> None:
     path = tmp_path / "blanks.gz"
     with gzip.open(path, "wb", 1) as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from spangrade.evaluator.derive.evaluations import delete_scores, save_scores
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.derive.settings import Settings
+from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
@@ -49,21 +50,7 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
     traces_by_session: dict[str, list[str]] = {}
     for trace_id in recorded.observations:
         traces_by_session.setdefault(recorded.session_by_trace[trace_id], []).append(trace_id)
-    sessions = []
-    for session_id, trace_ids in traces_by_session.items():
-        observations = [o for trace_id in trace_ids for o in recorded.observations[trace_id]]
-        # A trace without an agent's work (a web server's, a protocol's) is not a session.
-        if any(_is_of_agent(o) or o.notes.unreadable for o in observations):
-            sessions.append(
-                session_of(
-                    session_id,
-                    "trace" if session_id in recorded.observations else "conversation",
-                    sorted(observations, key=_order),
-                    recorded.settings.prices,
-                    recorded.logged.get(session_id, NOT_LOGGED),
-                    records=sum(map(recorded.records.__getitem__, trace_ids)),
-                )
-            )
+    sessions = list(sessions_of(recorded, traces_by_session))
     rows = {
         table: arrow_rows(rows, TABLES[table].arrow_types)
         for table, rows in rows_of(sessions, batch=0).items()
@@ -74,6 +61,22 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
         rows,
         {session_id: frozenset(trace_ids) for session_id, trace_ids in traces_by_session.items()},
     )
+
+
+def sessions_of(recorded: Recorded, traces_by_session: Mapping[str, Sequence[str]]) -> Iterator[Session]:
+    """Yield the sessions of whole traces."""
+    for session_id, trace_ids in traces_by_session.items():
+        observations = [o for trace_id in trace_ids for o in recorded.observations[trace_id]]
+        # A trace without an agent's work (a web server's, a protocol's) is not a session.
+        if any(_is_of_agent(o) or o.notes.unreadable for o in observations):
+            yield session_of(
+                session_id,
+                "trace" if session_id in recorded.observations else "conversation",
+                sorted(observations, key=_order),
+                recorded.settings.prices,
+                recorded.logged.get(session_id, NOT_LOGGED),
+                records=sum(map(recorded.records.__getitem__, trace_ids)),
+            )
 
 
 def _is_of_agent(o: Observation) -> bool:

@@ -58,8 +58,8 @@ def written(path: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("version", ["1.14.1", "1.39.1", "2.13.0"])
-@pytest.mark.short_form("version", 3)
 def test_a_csv_and_the_same_sessions_from_spans_get_the_same_grades(
     spangrade: Spangrade, tmp_path: Path, version: str
 ) -> None:

@@ -13,8 +13,8 @@ from spangrade.evaluator.audit.mutant import load_kinds
 NAMES = ("adk", "langgraph_genai", "pydantic_ai")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", [localise.STRICT, localise.PLAIN])
-@pytest.mark.short_form("form", 2)
 def test_evidence_names_what_was_changed(form: str) -> None:
     sessions = [
         (localise.RECORDINGS, one) for name in NAMES for one in spangrade.sessions(recordings.paths(name))

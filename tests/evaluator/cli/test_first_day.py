@@ -98,6 +98,7 @@ def test_the_gate_of_an_agent_that_answers_in_two_ways_is_worse(folder, typed):
     assert [one["gate"] for one in compared["gates"]] == ["worse"]
 
 
+@pytest.mark.exhaustive
 def test_a_change_is_red_with_its_cause_and_green_again(folder, typed):
     begun(typed, "Where is A1", "Where is A2")
     assert run("run").code == 0

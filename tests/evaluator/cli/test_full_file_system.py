@@ -94,6 +94,7 @@ def refused(done: Done) -> bool:
 
 
 @pytest.mark.parametrize("free_pages", [0, 2])
+@pytest.mark.short_form("free_pages", 2)
 @pytest.mark.short_form("words", 4)
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
 def test_a_command_is_one_line_loses_nothing_and_works_once_there_is_room(

@@ -102,6 +102,7 @@ def test_a_planted_value_is_one_line_that_names_its_column(
     assert any(PLANTED[column, value] in line for line in refused)
 
 
+@pytest.mark.exhaustive
 def test_any_text_of_an_argument_or_an_answer_is_taken_or_refused_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

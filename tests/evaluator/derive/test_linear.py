@@ -124,10 +124,10 @@ def test_twice_the_spans_are_twice_the_work(shape: Shape) -> None:
     assert lines_executed(lambda: built(large)) < 2.6 * lines_executed(lambda: built(small))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name", ["nested agents", "nested model calls", "nested agents that failed differently"]
 )
-@pytest.mark.short_form("name", 3)
 def test_spans_may_be_nested_deeper_than_calls_in_python(name: str) -> None:
     session = built(SHAPES[name](20_000))
     assert len(session.turns) == 1

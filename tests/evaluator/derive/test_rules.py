@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from command_line import Spangrade
+from made_once import new_store
 from paths import FIXTURES
 from recordings import dotted, observed, sessions
 
 from spangrade.converters.spans.observation import ToolUse
+from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.derive.tool_calls import ok_and_error
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.evaluator.session import Session
@@ -428,8 +430,11 @@ def test_a_run_that_is_resumed_without_an_id_is_linked_by_what_it_repeats(
         ("refund", "call_9f2", "done")
     ]
     assert (session.session_id, session.identity_doubt) == (begun.trace_id, None)
-    (tmp_path / "lost").mkdir()
-    alone = session_of(tmp_path / "lost", ran, resumed)
+    lost = tmp_path / "lost.duckdb"
+    with new_store(lost) as store:
+        store.add([ran, resumed])
+        update(store)
+        (alone,) = load(store)
     assert (alone.session_id, alone.identity_doubt) == (resumed.trace_id, "continues")
-    linted = spangrade("lint", "--db", tmp_path / "lost" / "s.duckdb")
+    linted = spangrade("lint", "--db", lost)
     assert any("it may continue another session" in line for line in linted.out)

@@ -76,7 +76,7 @@ def test_questions_that_expect_the_same_share_their_sessions_among_processes(tmp
     assert [one.question_id for one in two["verdicts"][:4]] == ["q0", "q1", "q0", "q1"]
 
 
-@pytest.mark.short_form("with_questions", 2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("with_questions", [False, True])
 def test_processes_lint_as_one_does(recorded: Path, with_questions: bool) -> None:
     dataset = spangrade.GradeSpec(asked("apart", 1_150).questions) if with_questions else None

@@ -98,7 +98,7 @@ def client(request, db):
             yield over_http(url)
 
 
-@pytest.mark.short_form("client", 2)
+@pytest.mark.exhaustive
 async def test_each_tool_answers_within_its_tokens_and_marks_what_was_recorded(client, db):
     before = hashlib.sha256(db.read_bytes()).digest()
     async with client:

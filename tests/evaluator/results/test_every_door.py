@@ -204,9 +204,9 @@ async def in_one_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     graded_in_every_way()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("in_one_database")
 @pytest.mark.parametrize("prepare", [lambda: None, force_ties], ids=["in order", "at one moment"])
-@pytest.mark.short_form("prepare", 2)
 def test_every_door_shows_the_verdict_of_the_definition(prepare: Callable[[], None]) -> None:
     prepare()
     expected, run_of = shown_by_definition()

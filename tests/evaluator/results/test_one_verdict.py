@@ -134,6 +134,7 @@ def test_an_older_database_shows_the_same(db: Path, spangrade: Spangrade) -> Non
     assert at_every_door(db, spangrade) == before
 
 
+@pytest.mark.exhaustive
 def test_a_verdict_that_is_older_than_its_session_is_marked_at_every_door(
     db: Path, spangrade: Spangrade
 ) -> None:

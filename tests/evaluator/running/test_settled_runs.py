@@ -85,6 +85,7 @@ def test_a_run_that_is_worse_stops_when_that_is_known(shop):
     assert resumed.out[0] == "60 sessions: 20 passed, 40 failed"
 
 
+@pytest.mark.exhaustive
 def test_the_ten_lines_say_after_how_many_questions_a_run_was_settled(shop):
     wrong(shop, [])
     assert spangrade(*RUN, "base").code == 0

@@ -783,6 +783,7 @@ def test_the_evals_are_stored_as_a_run_with_their_verdicts_and_reasons(run, pyte
     assert question["reference_data"]["reference_response"] == "sent"
 
 
+@pytest.mark.exhaustive
 def test_repeats_are_sessions_of_one_question_and_two_runs_are_compared(run, pytester):
     options = ("--count", "2", "--spangrade-db", "runs.duckdb", "--spangrade-run")
     run(STORED, *options, "main", apart=True)

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 from command_line import Spangrade
+from made_once import copy_of, made_once
 from otlp_sessions import Call, Said, write_sessions
 from pages import dangers, parsed_part
 from serving import Answer, Served, serving
@@ -35,15 +36,18 @@ def refund(amount: int, error: str | None = None) -> Call:
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """One session that passes, one whose refund fails, and one whose every text is markup."""
+    return copy_of(made_once("refunds", _refunds), tmp_path / "s.duckdb")
+
+
+def _refunds(path: Path) -> None:
     sessions = [
         ("good", [Said("Refund A1", "5 EUR are refunded.", [look_up(), refund(5)])]),
         ("bad", [Said("Refund A1", "I cannot.", [look_up(), refund(6, "ValueError: too much")])]),
         ("hostile", [Said(ATTACK, ATTACK, [Call(ATTACK, {ATTACK: ATTACK}, error=ATTACK)])]),
     ]
-    database = package.open(tmp_path / "s.duckdb")
-    database.import_files(write_sessions(tmp_path / "spans.jsonl", sessions))
+    database = package.open(path)
+    database.import_files(write_sessions(path.with_suffix(".jsonl"), sessions))
     database.grade(gates=["tool_success_rate>=1"])
-    return tmp_path / "s.duckdb"
 
 
 @pytest.fixture

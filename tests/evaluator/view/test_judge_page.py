@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from command_line import Spangrade
 from hard_sessions import store_session
+from made_once import copy_of, made_once
 from otlp_sessions import Call, Said, write_sessions
 from pages import dangers, find_all, parsed, text
 from serving import Served, serving
@@ -28,18 +29,21 @@ METRIC = "tool_success_rate"
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """Thirty sessions of which ten fail; ann labels all, otherwise than the metric three of them, bob ten."""
-    opened = package.open(tmp_path / "s.duckdb")
+    return copy_of(made_once("labelled-by-two", _labelled), tmp_path / "s.duckdb")
+
+
+def _labelled(path: Path) -> None:
+    opened = package.open(path)
     sessions = [(f"s{number:02}", FAILS if number < 10 else WORKS) for number in range(30)]
-    opened.import_files(write_sessions(tmp_path / "s.jsonl", sessions))
+    opened.import_files(write_sessions(path.with_suffix(".jsonl"), sessions))
     opened.grade(gates=f"{METRIC}>=0.9")
-    for number in range(30):
-        passes = (number >= 10) != (number in (3, 20, 21))
-        opened.label(
-            f"s{number:02}", "pass" if passes else "fail", by="ann", metric=METRIC, note=f"note {number}"
-        )
-    for number in range(10):
-        opened.label(f"s{number:02}", "fail", by="bob", metric=METRIC)
-    return tmp_path / "s.duckdb"
+    anns = [
+        {"value": "pass" if (number >= 10) != (number in (3, 20, 21)) else "fail", "note": f"note {number}"}
+        for number in range(30)
+    ]
+    given = [{"by": "ann", **one} for one in anns] + [{"by": "bob", "value": "fail"}] * 10
+    ids = [session_id for session_id, _ in (*sessions, *sessions[:10])]
+    opened.labels([{"session_id": one, "name": METRIC, **row} for one, row in zip(ids, given, strict=True)])
 
 
 @pytest.fixture

@@ -126,6 +126,7 @@ def make(db: Path) -> None:
     opened.grade(gates=["tool_success_rate>=0.9", "cost<=0.001"], name="after")
 
 
+@pytest.mark.exhaustive
 def test_the_numbers_of_all_recordings_are_those_of_the_commands(spangrade: Spangrade) -> None:
     db = made_once("recordings_graded_twice", make)
     since = ("--where", "started_at >= '2025-01-01'")

@@ -161,6 +161,7 @@ def bodies_of(
     return [one.alarms for one in found]
 
 
+@pytest.mark.exhaustive
 def test_what_fails_by_one_cause_is_told_once_and_by_two_twice(db: Path) -> None:
     refund = "tool_success_rate: 0, expected >= 1: failed: refund"
     ((first, *others),) = bodies_of(db, Stream(agents=4, failing=0.9, reason=refund))

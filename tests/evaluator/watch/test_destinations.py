@@ -232,6 +232,7 @@ def places_after_grading(db: Path) -> dict[str, tuple[str, str]]:
         (200, b"x" * (17 * 2**20), "its answer is too long"),
     ],
 )
+@pytest.mark.short_form("status", 3)
 def test_whatever_it_answers_is_one_line(
     db: Path, peer: Peer, kind: str, status: int, text: bytes, problem: str | dict[str, str]
 ) -> None:

@@ -93,6 +93,7 @@ def test_outcomes_are_events_on_the_span_that_the_evidence_names(tmp_path: Path,
     assert (sink.scopes, sink.services) == ({"spangrade.watch"}, {"spangrade"})
 
 
+@pytest.mark.exhaustive
 def test_metrics_count_all_sessions_since_the_first_whatever_happened_to_the_process(
     tmp_path: Path, sink: Sink
 ) -> None:

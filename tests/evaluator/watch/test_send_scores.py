@@ -178,6 +178,7 @@ def test_run_sends_what_the_agent_did_with_its_question(
     assert (one["spangrade.question_id"], one["gen_ai.evaluation.score.label"]) == ("a", "pass")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["other.duckdb", "spangrade.duckdb"])
 def test_a_receiver_of_ours_reads_them_as_scores_once(db: Path, name: str) -> None:
     if (other := db.with_name(name)) != db:

@@ -83,6 +83,7 @@ def _time(headers: dict[str, str]) -> Any:
     return datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
 
 
+@pytest.mark.exhaustive
 def test_the_id_is_that_of_session_content_and_gates(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("bad", BAD)])
@@ -145,6 +146,7 @@ def test_retry_after_is_kept_and_410_ends_the_attempts(tmp_path: Path) -> None:
         assert len(receiving.requests) == 4
 
 
+@pytest.mark.exhaustive
 def test_what_was_given_up_is_a_finding_of_lint(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("bad", BAD), ("worse", BAD)])
@@ -221,6 +223,7 @@ def test_without_a_secret_or_a_url_nothing_is_sent(monkeypatch: pytest.MonkeyPat
         ("1e9", RETRY_AFTER_S[0]),
     ],
 )
+@pytest.mark.short_form("asked", 4)
 def test_what_is_accepted_is_not_sent_again_however_long_the_next_answer_asks_to_wait(
     tmp_path: Path, asked: str, wait_s: int
 ) -> None:
@@ -350,6 +353,7 @@ def test_the_url_comes_from_a_file_and_on_the_command_line_it_is_warned_of(
     )
 
 
+@pytest.mark.exhaustive
 def test_what_another_installation_wrote_is_not_signed_and_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -42,6 +42,7 @@ def loaded(db: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.short_form("seed", 3)
 def test_bits_flipped_in_100_places_cost_only_the_frames_they_hit(tmp_path, caplog, seed):
     db = tmp_path / "s.duckdb"
     frames = [frame(number) for number in range(1000)]

@@ -280,6 +280,7 @@ def test_without_labels_a_comparison_takes_the_judge_at_its_word(
     assert spangrade(*COMPARE).out == done.out
 
 
+@pytest.mark.exhaustive
 def test_the_measured_error_of_a_judge_widens_what_a_comparison_says(
     two_runs: None, spangrade: Spangrade
 ) -> None:
