@@ -9,8 +9,7 @@ from __future__ import annotations
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.advice import GENAI_CONTENT, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.observation import RunSpan, ToolUse
-from spangrade.converters.spans.values import parse_json
+from spangrade.converters.spans.observation import RunSpan
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -19,10 +18,6 @@ def _agent(run: RunSpan, _: Span, __: Attributes) -> RunSpan:
     if run.name in langchain_values.NODES_OF_AGENTS:
         return run._replace(is_agent=False, name=None, agent=None)
     return run
-
-
-def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
-    return langchain_values.with_tool_output(call, parse_json(attributes.get(semconv.TOOL_CALL_RESULT)))
 
 
 DIALECT = Dialect(
@@ -36,7 +31,8 @@ DIALECT = Dialect(
             }
         )
     ),
-    fixes={"agent": _agent, "tool": _tool},
+    outputs=(semconv.TOOL_CALL_RESULT,),
+    fixes={"agent": _agent},
     before=("openinference",),
     advice=Advice(
         name="LangChain by OpenTelemetry",

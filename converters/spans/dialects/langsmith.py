@@ -13,7 +13,7 @@ from typing import Any
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.observation import Kind, Observation, RunSpan, ToolUse, changed, named_run
+from spangrade.converters.spans.observation import Kind, Observation, RunSpan, changed, named_run
 from spangrade.converters.spans.values import first_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -58,10 +58,6 @@ def _any(observation: Observation, _: Span, __: Attributes) -> Observation:
     return changed(observation, error=observation.failure.error.partition(_TRACEBACK)[0].strip() or None)
 
 
-def _tool(call: ToolUse, _: Span, __: Attributes) -> ToolUse:
-    return call._replace(agent=None)
-
-
 def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
     outputs = parse_json(attributes.get(_OUTPUTS))
     is_agent, is_graph = _is_agent(span), _INTEGRATION in attributes
@@ -77,7 +73,7 @@ DIALECT = Dialect(
     inputs=(_INPUTS,),
     outputs=(_OUTPUTS,),
     values=_values,
-    fixes={None: _any, "tool": _tool, "workflow": _run},
+    fixes={None: _any, "tool": lambda call, *_: call._replace(agent=None), "workflow": _run},
     advice=Advice(
         name="LangSmith",
         content="unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS",

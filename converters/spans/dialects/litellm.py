@@ -24,10 +24,6 @@ from spangrade.tracer.span import Span
 _LONGEST = 10_000  # characters of an object in Python's syntax
 
 
-def _kind(span: Span, attributes: Attributes) -> Kind | None:
-    return None if genai.kind_of_span(span, attributes) == "llm" else "other"
-
-
 def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
     """Return the answer of a model with the calls that its parts lack."""
     calls = [
@@ -66,7 +62,7 @@ def _object(given: Any) -> Mapping[str, Any]:
 DIALECT = Dialect(
     name="litellm",
     signs=Signs(scopes=frozenset({"litellm"})),
-    kind=_kind,
+    kind=lambda span, attributes: None if genai.kind_of_span(span, attributes) == "llm" else "other",
     values=_values,
     fixes={"llm": _model_call},
     before=("openinference",),

@@ -24,10 +24,6 @@ _LABEL = "lk.agent_label"
 _KINDS: dict[str, Kind] = {"update_agent": "handoff", "start_agent_activity": "agent"}
 
 
-def _kind(span: Span, attributes: Attributes) -> Kind | None:
-    return _KINDS.get(span.name) if text(attributes.get(_LABEL)) else None
-
-
 def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, object]:
     if kind == "agent":
         return {semconv.AGENT_NAME: attributes.get(_LABEL)}
@@ -58,7 +54,7 @@ DIALECT = Dialect(
         "lk.previous_agent_label": semconv.HANDOFF_FROM,
         _LABEL: semconv.HANDOFF_TO,
     },
-    kind=_kind,
+    kind=lambda span, attributes: _KINDS.get(span.name) if text(attributes.get(_LABEL)) else None,
     values=_values,
     fixes={"tool": _tool},
     before=("openinference",),

@@ -16,7 +16,6 @@ from spangrade.converters.spans.observation import (
     Kind,
     ModelCall,
     Observation,
-    RunSpan,
     Structure,
     changed,
     named_run,
@@ -67,10 +66,6 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     )
 
 
-def _agent(run: RunSpan, _: Span, __: Attributes) -> RunSpan:
-    return named_run(run, run.agent)
-
-
 DIALECT = Dialect(
     name="logfire-agents",
     signs=Signs(scopes=frozenset({"logfire.openai_agents"})),
@@ -79,7 +74,7 @@ DIALECT = Dialect(
     inputs=("raw_input", "input"),
     outputs=("response", "output"),
     values=_values,
-    fixes={None: _any, "agent": _agent, "llm": _model_call},
+    fixes={None: _any, "agent": lambda run, *_: named_run(run, run.agent), "llm": _model_call},
     before=("openinference",),
     advice=Advice(
         name="the OpenAI Agents SDK by Logfire",

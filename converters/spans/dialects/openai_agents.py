@@ -19,10 +19,6 @@ from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import Span
 
 
-def _kind(_: Span, attributes: Attributes) -> Kind | None:
-    return "handoff" if text(attributes.get(semconv.HANDOFF_TO)) else None
-
-
 def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
     names = (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES)
     return {name: _messages(parse_json(attributes[name])) for name in names if name in attributes}
@@ -81,7 +77,7 @@ def _literals(source: str) -> Mapping[str, Any] | None:
 DIALECT = Dialect(
     name="openai-agents",
     signs=Signs(scopes=frozenset({"opentelemetry.instrumentation.openai_agents"})),
-    kind=_kind,
+    kind=lambda _, attributes: "handoff" if text(attributes.get(semconv.HANDOFF_TO)) else None,
     values=_values,
     fixes={None: _any},
     advice=Advice(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, failing
-from spangrade.converters.spans.observation import Kind, ModelCall, Observation, changed
+from spangrade.converters.spans.observation import Kind, Observation, changed
 from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -35,10 +35,6 @@ def _any(observation: Observation, span: Span, attributes: Attributes) -> Observ
     return observation
 
 
-def _model_call(call: ModelCall, _: Span, __: Attributes) -> ModelCall:
-    return changed(call, text_only=True)
-
-
 DIALECT = Dialect(
     name="pipecat",
     signs=Signs(scope_prefixes=("pipecat",)),
@@ -52,7 +48,11 @@ DIALECT = Dialect(
     kind=_kind,
     inputs=("input",),
     outputs=("output",),
-    fixes={None: _any, "llm": _model_call, "tool": failing("tool.result_status", "error")},
+    fixes={
+        None: _any,
+        "llm": lambda call, *_: changed(call, text_only=True),
+        "tool": failing("tool.result_status", "error"),
+    },
     advice=Advice(
         name="Pipecat",
         content="set enable_tracing=True on the pipeline task",
