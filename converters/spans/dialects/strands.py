@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import message_of, unwrapped
-from spangrade.converters.spans.observation import Kind, RunSpan, SpanFailure, ToolUse, changed
+from spangrade.converters.spans.observation import Kind, RunSpan, SpanFailure, ToolUse
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -22,7 +21,9 @@ from spangrade.tracer.span import Span
 _START = "gen_ai.event.start_time"
 # The operations of several agents together. Each agent's prompt wraps the user's message.
 _TEAMS = ("invoke_swarm", "invoke_graph")
-_FIRST_TOOL = {
+_NAMES = {
+    "system_prompt": semconv.SYSTEM_INSTRUCTIONS,
+    "gen_ai.agent.tools": semconv.TOOL_DEFINITIONS,
     "tool.name": semconv.TOOL_NAME,
     "tool.id": semconv.TOOL_CALL_ID,
     "tool.parameters": semconv.TOOL_CALL_ARGUMENTS,
@@ -54,13 +55,8 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
 
 
 def _agent(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
-    if attributes.get(semconv.OPERATION_NAME) in _TEAMS:
-        return run._replace(is_agent=False, name=None, agent=None)
-    if run.notes.tool_declarations is not None:
-        return run
-    told = run.notes.system_instructions or instructions(attributes.get("system_prompt"))
-    declared = declared_tools(attributes.get("gen_ai.agent.tools"))
-    return changed(run, tool_declarations=declared, system_instructions=told)
+    is_team = attributes.get(semconv.OPERATION_NAME) in _TEAMS
+    return run._replace(is_agent=False, name=None, agent=None) if is_team else run
 
 
 def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
@@ -107,7 +103,7 @@ def _list(value: Any) -> Sequence[Any]:
 DIALECT = Dialect(
     name="strands",
     signs=Signs(scope_prefixes=("strands",), attributes=frozenset({_START})),
-    names=_FIRST_TOOL,
+    names=_NAMES,
     kind=_kind,
     values=_values,
     fixes={"agent": _agent, "tool": _tool},
