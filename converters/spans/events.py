@@ -1,11 +1,30 @@
-"""A span's attributes with those of its events: log records, events of the span, or a list on it."""
+"""What events of a span, and log records beside it, add to what it records.
+
+Events of the conventions are attributes, or messages. Of others, whatever they are called, a record with the
+id of a call completes the tool's call of that id: its name, arguments, result and outcome. A record of an
+event `….user_prompt` or `….user_message` has the user's message. Both count wherever in the trace the record
+stands: also beside a web server's span, or beside none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans.values import parse_json, text
+from spangrade.converters.spans.messages import is_injected
+from spangrade.converters.spans.observation import (
+    MessageCall,
+    MessageExchange,
+    ModelCall,
+    Observation,
+    RunSpan,
+    SpanFailure,
+    Structure,
+    ToolResult,
+    ToolUse,
+    TurnSpan,
+)
+from spangrade.converters.spans.values import first_of, first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -101,3 +120,106 @@ def message_of_event(name: str, body: Any) -> dict[str, Any]:
             message["content"] = blocks
     message["role"] = message.get("role") or _ROLES[name]
     return message
+
+
+CALL_IDS = (semconv.TOOL_CALL_ID, "call_id", "tool_call_id", "tool_use_id", "function.id")
+_TOOL_NAMES = (semconv.TOOL_NAME, "tool_name", "function_name", "function.name", "tool")
+_ARGUMENTS = (semconv.TOOL_CALL_ARGUMENTS, "arguments", "tool_input", "function_args", "args", "input")
+_RESULTS = (semconv.TOOL_CALL_RESULT, "output", "result", "tool_response", "tool_output")
+_PROMPTS = ("prompt", "message", "content", "text")
+_OF_USER = ("user_prompt", "user_message")
+_YES, _NO = (True, "true"), (False, "false")
+
+
+def with_logs(observation: Observation, logs: Sequence[LogRecord]) -> Observation:
+    """Return an observation completed by the log records beside its span."""
+    for log, name, fields in _told_by(logs):
+        call_id = first_text(map(fields.get, CALL_IDS))
+        if isinstance(observation, ToolUse):
+            if call_id and observation.call_id in (None, call_id):
+                known = observation.name or first_text(map(fields.get, _TOOL_NAMES))
+                observation = _completed(observation._replace(name=known, call_id=call_id), fields)
+        elif isinstance(observation, RunSpan | TurnSpan | ModelCall):
+            exchange = observation.exchange
+            if call_id:
+                exchange = _with_call(exchange, call_id, fields)
+            elif exchange.user_input is None:
+                exchange = exchange._replace(user_input=_said(log, name, fields))
+            observation = observation._replace(exchange=exchange)
+    return observation
+
+
+def with_logs_of_trace(observations: Sequence[Observation], logs: Sequence[LogRecord]) -> list[Observation]:
+    """Return a trace's observations completed by the log records beside other spans than of calls and runs.
+
+    A user's message counts only if no span records one: for the work that begins after it, else around it.
+    """
+    found = sorted(observations, key=lambda o: (o.span.start_ns, -o.span.end_ns, o.span.span_id))
+    structures = {o.span.span_id: isinstance(o, Structure) for o in found}
+    apart = [log for log in logs if structures.get(log.span_id or "", True)]
+    tools: dict[str, int] = {}
+    for number, tool in enumerate(found):
+        if isinstance(tool, ToolUse) and tool.call_id:
+            tools.setdefault(tool.call_id, number)  # the outermost of those with one id
+    asking = [(n, o) for n, o in enumerate(found) if isinstance(o, RunSpan | TurnSpan | ModelCall)]
+    is_silent = all(o.exchange.user_input is None for _, o in asking)
+    for log, name, fields in _told_by(apart):
+        if call_id := first_text(map(fields.get, CALL_IDS)):
+            if call_id in tools and isinstance(called := found[tools[call_id]], ToolUse):
+                found[tools[call_id]] = _completed(called, fields)
+        elif is_silent and (said := _said(log, name, fields)):
+            after = [(o.span.start_ns, n) for n, o in asking if o.span.start_ns >= log.time_ns]
+            around = [(-o.span.end_ns, n) for n, o in asking if o.span.end_ns >= log.time_ns]
+            if after or around:
+                _, number = min(after or around)
+                asked = found[number]
+                if isinstance(asked, RunSpan | TurnSpan | ModelCall) and asked.exchange.user_input is None:
+                    found[number] = asked._replace(exchange=asked.exchange._replace(user_input=said))
+    return found
+
+
+def _told_by(logs: Sequence[LogRecord]) -> Iterator[tuple[LogRecord, str, Mapping[str, Any]]]:
+    """Yield log records by time, each with the name of its event and its fields."""
+    for log in sorted(logs, key=lambda record: record.time_ns):
+        name = log.event_name or text(log.attributes.get("event.name")) or ""
+        if not name.startswith("gen_ai."):  # of the conventions, read as messages
+            body = parse_json(log.body)
+            yield log, name, {**log.attributes, **body} if isinstance(body, dict) else log.attributes
+
+
+def _said(log: LogRecord, name: str, fields: Mapping[str, Any]) -> str | None:
+    """Return the message of the user that a log record has; None if it has none."""
+    said = first_text((*map(fields.get, _PROMPTS), log.body)) if name.endswith(_OF_USER) else None
+    return None if said is None or is_injected(said) else said
+
+
+def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
+    """Return a tool's call with the fields that a log record of it adds."""
+    arguments, result = (json_text(first_of(fields, names)) for names in (_ARGUMENTS, _RESULTS))
+    failure = tool.failure
+    if _is_failed(fields):
+        failure = failure or SpanFailure()
+        failure = failure._replace(error=failure.error or text(fields.get("error")))
+    return tool._replace(arguments=tool.arguments or arguments, result=tool.result or result, failure=failure)
+
+
+def _is_failed(fields: Mapping[str, Any]) -> bool | None:
+    success = fields.get("success")
+    return False if success in _YES else True if success in _NO else None
+
+
+def _with_call(exchange: MessageExchange, call_id: str, fields: Mapping[str, Any]) -> MessageExchange:
+    """Return an exchange with the call, and the result, of a record."""
+    name = first_text(map(fields.get, _TOOL_NAMES))
+    arguments, result = (json_text(first_of(fields, names)) for names in (_ARGUMENTS, _RESULTS))
+    failed = _is_failed(fields)
+    calls, results = exchange.tool_calls, exchange.tool_results
+    if arguments is not None and not _has(calls, call_id):
+        calls = (*calls, MessageCall(name, call_id, arguments))
+    if (result is not None or failed is not None) and not _has(results, call_id):
+        results = (*results, ToolResult(name, call_id, result, failed))
+    return exchange._replace(tool_calls=calls, tool_results=results)
+
+
+def _has(records: Iterable[MessageCall | ToolResult], call_id: str) -> bool:
+    return any(record.call_id == call_id for record in records)

@@ -1,17 +1,19 @@
-"""Lists of messages as JSON text, each of which repeats one before: only new messages are read.
+"""A conversation at a model call: the messages of its request, read once, and digests that place the call.
 
 Every call of a model repeats the messages of its turn, and often those of the whole conversation. What was
-parsed, counted and digested of them is taken from the list that the text begins with.
+parsed, counted and digested of them is taken from the list that the text begins with. A history is what an
+earlier call ended with: digests link the calls of a client that records no conversation id.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeGuard
 
 import orjson
 
-from spangrade.converters.spans.digests import Placed, digests_of, placed
 from spangrade.converters.spans.messages import Message, is_of_user, message_of
 from spangrade.converters.spans.observation import Digests
 
@@ -130,3 +132,120 @@ def _json_list(text: str) -> list[Any] | None:
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, list) else None
+
+
+_KEPT = "resp_"  # how the ids of the responses begin that OpenAI's server keeps
+
+
+def conversation_digests(inputs: Any, outputs: Any) -> Digests | None:
+    """Return the digests of a conversation at a model call; None if the call has no input messages.
+
+    A response differs a little from its repetition in the next request. So only texts without white space
+    count and, after the last text, the model's tool calls. Earlier tool calls and their results do not: some
+    clients leave them out, others clear them later.
+    """
+    return digests_of(placed(map(message_of, inputs if isinstance(inputs, list) else [inputs])), outputs)
+
+
+class Placed(NamedTuple):
+    """A request: the `whole` conversation, its part up to the model's last message, and the `new` part."""
+
+    whole: _Conversation
+    history: _Conversation | None
+    new: list[Message]
+
+
+def placed(messages: Iterable[Message | None], before: Placed | None = None) -> Placed:
+    """Return a request by its messages, those that follow `before`."""
+    whole, history, new = (_Conversation(), None, []) if before is None else before
+    whole, new = whole.copy(), list(new)
+    counted = list(filter(_counts, messages))
+    last = max((i for i, message in enumerate(counted) if message.role == "assistant"), default=-1)
+    for i, message in enumerate(counted):
+        whole.add(message)
+        if i == last:
+            history, new = whole.copy(), []
+        else:
+            new.append(message)
+    return Placed(whole, history, new)
+
+
+def digests_of(request: Placed, outputs: Any) -> Digests | None:
+    """Return the digests of a conversation at a call; None if the request has no messages."""
+    whole, before, new = request
+    if before is None and not new:
+        return None
+    history = None if before is None else before.digest()
+    if answered := _answered_calls(new):
+        history = whole.with_ids(answered)
+    with_request = whole.digest(*(str(r.result) for message in new for r in message.tool_results))
+    read = map(message_of, outputs if isinstance(outputs, list) else [outputs])
+    response = [message for message in filter(_counts, read) if message.role == "assistant"]
+    called = [call.call_id for message in response for call in message.tool_calls if call.call_id]
+    conversation = whole.copy()
+    for message in response:
+        conversation.add(message)
+    return Digests(
+        history,
+        with_request,
+        conversation.digest() if response else None,
+        whole.with_ids(called) if called else None,
+    )
+
+
+def _counts(message: Message | None) -> TypeGuard[Message]:
+    return message is not None and message.role != "system" and any(message[1:])
+
+
+def with_responses(digests: Digests | None, previous: str | None, response_id: str | None) -> Digests | None:
+    """Return the digests of a call to an API that keeps conversations, by the responses that they are of.
+
+    `previous` is the id of the response that the call continues: its request has only what is new.
+    """
+    if previous is None and not (response_id or "").startswith(_KEPT):
+        return digests
+    known = digests or Digests(None, f"{previous} {response_id}", None)
+    return known._replace(history=previous or known.history, response_id=response_id)
+
+
+def _answered_calls(new: list[Message]) -> list[str]:
+    """Return the ids of the calls whose results follow the user's message directly."""
+    asked = next(
+        (i for i, m in enumerate(new) if m.role == "user" and m.text and not m.tool_results), len(new)
+    )
+    return [result.call_id for m in new[asked:] for result in m.tool_results if result.call_id]
+
+
+class _Conversation:
+    def __init__(self) -> None:
+        self._texts = blake2b(digest_size=16)
+        self._role: str | None = None
+        self._calls: list[str] = []
+
+    def copy(self) -> _Conversation:
+        copied = _Conversation.__new__(_Conversation)
+        copied._texts, copied._role, copied._calls = self._texts.copy(), self._role, self._calls.copy()
+        return copied
+
+    def add(self, message: Message) -> None:
+        if message.text and message.role != "tool":
+            if message.role != self._role:
+                self._role = message.role
+                self._texts.update(f"\0{message.role}\0".encode())
+            self._texts.update("".join(message.text.split()).encode("utf-8", "replace"))
+            self._calls.clear()
+        # Some leave empty arguments out of the response, and not of its repetition.
+        self._calls += [f"{call.name}\0{call.arguments or '{}'}" for call in message.tool_calls]
+
+    def digest(self, *results: str) -> str:
+        return self._digest(*self._calls, *results)
+
+    def with_ids(self, call_ids: list[str]) -> str:
+        """Return the digest of the texts, and of the ids of the calls that follow them."""
+        return self._digest("ids", *sorted(call_ids))
+
+    def _digest(self, *steps: str) -> str:
+        digest = self._texts.copy()
+        for step in steps:
+            digest.update(f"\0\0{step}".encode("utf-8", "replace"))
+        return digest.hexdigest()

@@ -14,8 +14,8 @@ from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.dialect import Dialect, Read, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of
+from spangrade.converters.spans.events import with_logs
 from spangrade.converters.spans.histories import forget_histories
-from spangrade.converters.spans.logs import with_logs
 from spangrade.converters.spans.observation import (
     ModelCall,
     Notes,

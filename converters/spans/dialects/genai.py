@@ -17,10 +17,8 @@ from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Dialect, Read, renaming
-from spangrade.converters.spans.digests import conversation_digests, with_responses
-from spangrade.converters.spans.events import with_events
-from spangrade.converters.spans.histories import History, history_of
-from spangrade.converters.spans.logs import CALL_IDS
+from spangrade.converters.spans.events import CALL_IDS, with_events
+from spangrade.converters.spans.histories import History, conversation_digests, history_of, with_responses
 from spangrade.converters.spans.messages import code_executions, read_exchange
 from spangrade.converters.spans.observation import (
     NO_EXCHANGE,

@@ -13,8 +13,8 @@ from spangrade.converters.spans import declarations, langchain_values, run_io
 from spangrade.converters.spans.advice import CLIENT, STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.digests import conversation_digests
 from spangrade.converters.spans.flattened import numbered, plain_message
+from spangrade.converters.spans.histories import conversation_digests
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import (
     Handoff,

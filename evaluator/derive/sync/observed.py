@@ -12,7 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from spangrade.converters.spans.evaluations import evaluation_of_log
-from spangrade.converters.spans.logs import with_logs_of_trace
+from spangrade.converters.spans.events import with_logs_of_trace
 from spangrade.converters.spans.observation import (
     ModelCall,
     Observation,

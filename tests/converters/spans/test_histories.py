@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from work import lines_executed
 
 from spangrade.converters.spans import histories
-from spangrade.converters.spans.digests import conversation_digests
-from spangrade.converters.spans.histories import forget_histories, history_of
+from spangrade.converters.spans.histories import conversation_digests, forget_histories, history_of
 from spangrade.converters.spans.messages import Message, is_of_user, message_of
 from spangrade.converters.spans.registry import observe
 from spangrade.tracer.span import Span

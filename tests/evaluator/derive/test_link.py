@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_once import new_store
 from short_form import examples
 
-from spangrade.converters.spans.digests import conversation_digests
+from spangrade.converters.spans.histories import conversation_digests
 from spangrade.converters.spans.observation import Digests
 from spangrade.evaluator.derive import load, update
 from spangrade.tracer.span import Span
