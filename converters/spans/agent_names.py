@@ -1,6 +1,6 @@
 """The name of a run's agent; the names of a framework's own parts are not agents.
 
-Whether a run is an agent's depends on the spans around it: `evaluator/derive/agent_runs.py` decides.
+Whether a run is an agent's depends on the spans around it: `evaluator/derive/passes.py` decides.
 """
 
 from __future__ import annotations

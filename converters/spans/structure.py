@@ -187,7 +187,7 @@ def read_by_structure(span: Span, attributes: Mapping[str, Any]) -> Observation 
 def outcome_of_tool(structure: Structure, span: Span) -> ToolUse | None:
     """Return the tool's result in a span such as `acme.tool_result` below it; None for other spans.
 
-    It has no name of its own, and counts only directly below the span of a tool (see `derive.shapes`).
+    It has no name of its own, and counts only directly below the span of a tool (see `derive.passes`).
     """
     if span.parent_span_id is None or _OUTCOME.search(span.name) is None:
         return None

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import orjson
 
 from spangrade.converters.spans.observation import ModelCall, Observation, Structure, ToolUse
+from spangrade.evaluator.derive.passes import without_doubtful_calls
 from spangrade.evaluator.derive.settings import settings_of
-from spangrade.evaluator.derive.shapes import without_doubtful_calls
 from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import Latency, Session, Usage
 from spangrade.tracer.store import Store

@@ -1,24 +1,171 @@
 """The passes over a session's observations before anything is derived from them, each with its reason.
 
-They run in the order of the lists. `spangrade show --why` lists what each of them changed.
+They run in the order of the lists. `spangrade show --why` lists what each of them changed. A framework's own
+record of an agent stays one, also without model calls; a node of a graph, and a run that only its span names,
+is an agent's by what is around it.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from spangrade.converters.spans.observation import Observation, fields_of
-from spangrade.evaluator.derive.agent_runs import (
-    with_agents_named_by_spans,
-    with_declared_agents,
-    without_plumbing,
+from spangrade.converters.spans.observation import (
+    ModelCall,
+    Notes,
+    Observation,
+    RunSpan,
+    SessionContext,
+    Structure,
+    ToolUse,
+    Traits,
+    fields_of,
+    structure_of,
 )
 from spangrade.evaluator.derive.duplicates import merge_duplicates, with_last_attempts, without_answered
 from spangrade.evaluator.derive.errors import without_copies
-from spangrade.evaluator.derive.shapes import without_doubtful_calls
-from spangrade.evaluator.derive.span_tree import Tree, with_topmost_runs
+from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
 from spangrade.evaluator.derive.tokens import with_sound_tokens
+
+_DOUBTFUL: Traits = frozenset({"by_content", "by_shape", "of_bus"})
+
+
+def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Observation]:
+    """Return observations in which a span that only looks like a call is one only where it holds no other.
+
+    A span with a model and tokens may be the sum of the calls inside it. One that names no operation counts
+    only in traces without other model calls, and one of a tool's outcome only directly below that tool.
+    """
+    if not any(_DOUBTFUL & o.traits for o in observations):
+        return observations
+    calls = [o for o in observations if isinstance(o, ModelCall | ToolUse) and not _is_outcome(o)]
+    tools = {o.span.node for o in calls if isinstance(o, ToolUse)}
+    certain = {o.span.trace_id for o in calls if isinstance(o, ModelCall) and "by_shape" not in o.traits}
+    parents = {o.span.node: o.span.parent_span_id for o in observations}
+    around: dict[type[Observation], set[Node]] = defaultdict(set)
+    for call in calls:
+        passed = around[type(call)]
+        above = call.span.parent_span_id
+        while above is not None and (call.span.trace_id, above) not in passed:
+            passed.add((call.span.trace_id, above))
+            above = parents.get((call.span.trace_id, above))
+    has_calls = any(isinstance(o, ModelCall) and "of_bus" not in o.traits for o in calls)
+
+    def is_none(o: Observation) -> bool:
+        if _is_outcome(o):
+            return (o.span.trace_id, o.span.parent_span_id) not in tools
+        return (
+            o.span.node in around[type(o)]
+            or ("by_shape" in o.traits and o.span.trace_id in certain)
+            or ("of_bus" in o.traits and has_calls)
+        )
+
+    return [
+        o
+        if not _DOUBTFUL & o.traits
+        else _structure(o)
+        if is_none(o)
+        else o._replace(notes=o.notes._replace(not_understood=None))
+        for o in observations
+    ]
+
+
+def _is_outcome(o: Observation) -> bool:
+    """Return whether a span only records the outcome of the tool above it."""
+    return isinstance(o, ToolUse) and o.name is None and "by_content" in o.traits
+
+
+def _structure(o: Observation) -> Structure:
+    """Return a span that is not a call as structure: its place in the tree."""
+    return Structure(
+        o.span,
+        SessionContext(conversation_id=o.session.conversation_id, question_id=o.session.question_id),
+        Notes(not_understood=o.notes.not_understood),
+    )
+
+
+def with_declared_agents(tree: Tree) -> Tree:
+    """Return the tree in which the outermost run that an agent is declared on is that agent's run.
+
+    Only where no span is the run of that agent: then the runs inside it are the agent's parts.
+    """
+    declaring = [run for run in of_kind(RunSpan, tree.ordered) if run.declares_agent and not run.is_agent]
+    if not declaring:
+        return tree
+    started = {(run.span.trace_id, run.name) for run in tree.agents}
+    changed: dict[Node, Observation] = {}
+    for run in declaring:
+        agent = (run.span.trace_id, run.declares_agent)
+        if agent not in started:
+            started.add(agent)
+            named = _as_agent(run, run.declares_agent)
+            changed[run.span.node] = named._replace(traits=run.traits - {"only_topmost"})
+    return tree.changed(changed)
+
+
+def without_plumbing(tree: Tree) -> Tree:
+    """Return the tree in which a node of a graph is an agent only if a model call names it, or is its own.
+
+    A call is the node's own if no other agent's run is between them, and it names no other agent.
+    """
+    nodes = [run for run in tree.agents if "is_node" in run.traits]
+    if not nodes:
+        return tree
+    calling: set[tuple[str, str | None]] = set()
+    own: set[Node] = set()
+    for call in tree.model_calls:
+        if call.agent:
+            calling.add((call.span.trace_id, call.agent))
+        above = tree.agent_above(call)
+        if above is not None and call.agent in (None, above.name):
+            own.add(above.span.node)
+    return tree.changed(
+        {
+            run.span.node: run._replace(is_agent=False, name=None, agent=None)
+            for run in nodes
+            if run.span.node not in own and (run.span.trace_id, run.name) not in calling
+        }
+    )
+
+
+def with_agents_named_by_spans(tree: Tree) -> Tree:
+    """Return the tree in which a run of an agent without a name has that of its span.
+
+    Only where no span in it, and none of its instrumentation, names an agent.
+    """
+    unnamed = [run for run in of_kind(RunSpan, tree.ordered) if run.candidate and not run.name]
+    if not unnamed:
+        return tree
+    naming = [o for o in tree.ordered if o.agent or (isinstance(o, RunSpan) and o.is_agent and o.name)]
+    scopes = {o.span.scope for o in naming}
+    around: set[Node] = set()
+    for o in naming:
+        above = tree.parent(o)
+        while above is not None and above.span.node not in around:
+            around.add(above.span.node)
+            above = tree.parent(above)
+    return tree.changed(
+        {
+            run.span.node: _as_agent(run, run.candidate)
+            for run in unnamed
+            if run.span.scope not in scopes and run.span.node not in around
+        }
+    )
+
+
+def _as_agent(run: RunSpan, name: str | None) -> RunSpan:
+    return run._replace(is_agent=True, name=name, agent=name)
+
+
+def with_topmost_runs(tree: Tree) -> Tree:
+    """Return the tree in which functions that are runs only where they are topmost are runs only there."""
+    inner: dict[Node, Observation] = {}
+    for o in tree.ordered:
+        if "only_topmost" in o.traits and tree.nearest(o) is not None:
+            inner[o.span.node] = structure_of(o)._replace(notes=o.notes._replace(state=()))
+    return tree.changed(inner)
+
 
 _Spans = TypeVar("_Spans")
 

@@ -15,7 +15,6 @@ from spangrade.converters.spans.observation import (
     ToolUse,
     TurnSpan,
     Work,
-    structure_of,
 )
 
 Node = tuple[str, str]  # (trace id, span id), which identify a span
@@ -170,12 +169,3 @@ class Tree:
                 return ancestor.model
             ancestor = self.nearest(ancestor)
         return None
-
-
-def with_topmost_runs(tree: Tree) -> Tree:
-    """Return the tree in which functions that are runs only where they are topmost are runs only there."""
-    inner: dict[Node, Observation] = {}
-    for o in tree.ordered:
-        if "only_topmost" in o.traits and tree.nearest(o) is not None:
-            inner[o.span.node] = structure_of(o)._replace(notes=o.notes._replace(state=()))
-    return tree.changed(inner)
