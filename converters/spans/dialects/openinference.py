@@ -15,7 +15,6 @@ from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.flattened import messages
-from spangrade.converters.spans.histories import conversation_digests
 from spangrade.converters.spans.joined_calls import declared_names, split_calls
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import (
@@ -78,7 +77,15 @@ def _tool_name(attributes: Attributes) -> str | None:
 
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    return {semconv.TOOL_NAME: _tool_name(attributes)} if kind == "tool" else {}
+    if kind == "tool":
+        return {semconv.TOOL_NAME: _tool_name(attributes)}
+    if kind != "llm":
+        return {}
+    inputs = list(map(_without_state, messages(attributes, "llm.input_messages.")))
+    outputs = messages(attributes, "llm.output_messages.")
+    for message in outputs:
+        message["tool_calls"] = list(split_calls(message["tool_calls"], lambda: declared_names(attributes)))
+    return {semconv.INPUT_MESSAGES: inputs, semconv.OUTPUT_MESSAGES: outputs} if inputs or outputs else {}
 
 
 def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
@@ -105,23 +112,11 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     changes |= {field: number for field, number in counts.items() if number is not None}
     if tools := declarations.listed_tools(attributes):
         changes["tool_declarations"] = tools
-    inputs = list(map(_without_state, messages(attributes, "llm.input_messages.")))
-    outputs = messages(attributes, "llm.output_messages.")
-    for message in outputs:
-        message["tool_calls"] = list(split_calls(message["tool_calls"], lambda: declared_names(attributes)))
-    if inputs or outputs:
-        calls = changes.pop("tool_calls", ())
-        exchange = read_exchange(inputs, outputs)
-        if not exchange.tool_calls or ([c.name for c in calls] == [c.name for c in exchange.tool_calls]):
-            exchange = exchange._replace(tool_calls=calls)  # with their ids
-        call = call._replace(
-            exchange=exchange._replace(tool_results=_marked(exchange.tool_results, attributes))
-        )
-        told = call.notes.system_instructions or declarations.of_messages(inputs)
-        changes["system_instructions"] = told
-        if call.session.conversation_id is None:
-            changes["digests"] = conversation_digests(inputs, outputs)
-    return changed(call, **changes)
+    exchange, calls = call.exchange, changes.pop("tool_calls", ())
+    if not exchange.tool_calls or [c.name for c in calls] == [c.name for c in exchange.tool_calls]:
+        exchange = exchange._replace(tool_calls=calls)  # with their ids
+    exchange = exchange._replace(tool_results=_marked(exchange.tool_results, attributes))
+    return changed(call._replace(exchange=exchange), **changes)
 
 
 def _marked(results: tuple[ToolResult, ...], attributes: Mapping[str, Any]) -> tuple[ToolResult, ...]:

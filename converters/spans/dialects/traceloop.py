@@ -14,7 +14,6 @@ from spangrade.converters.spans.advice import CLIENT, STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.flattened import numbered, plain_message
-from spangrade.converters.spans.histories import conversation_digests
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import (
     Handoff,
@@ -141,10 +140,14 @@ def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
 
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    """Return a tool's name; in TypeScript, its span has the name of its agent, too."""
-    if kind != "tool":
+    if kind == "tool":  # in TypeScript, its span has the name of its agent, too
+        name = first_text((attributes.get(semconv.TOOL_NAME), attributes.get(_ENTITY)))
+        return {semconv.TOOL_NAME: name}
+    if kind != "llm":
         return {}
-    return {semconv.TOOL_NAME: first_text((attributes.get(semconv.TOOL_NAME), attributes.get(_ENTITY)))}
+    inputs = [plain_message(m) for m in numbered(attributes, "gen_ai.prompt.")]
+    outputs = [plain_message(m, "assistant") for m in numbered(attributes, "gen_ai.completion.")]
+    return {semconv.INPUT_MESSAGES: inputs, semconv.OUTPUT_MESSAGES: outputs} if inputs or outputs else {}
 
 
 def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
@@ -176,14 +179,6 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
             changes[field] = count(attributes.get(f"llm.usage.{name}_tokens"))
     if tools := declarations.listed_functions(attributes):
         changes["tool_declarations"] = tools
-    inputs = [plain_message(m) for m in numbered(attributes, "gen_ai.prompt.")]
-    outputs = [plain_message(m, "assistant") for m in numbered(attributes, "gen_ai.completion.")]
-    if inputs or outputs:
-        call = call._replace(exchange=read_exchange(inputs, outputs))
-        told = call.notes.system_instructions or declarations.of_messages(inputs)
-        changes["system_instructions"] = told
-        if call.session.conversation_id is None:
-            changes["digests"] = conversation_digests(inputs, outputs)
     return changed(call, **changes)
 
 
