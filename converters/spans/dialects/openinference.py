@@ -21,7 +21,6 @@ from spangrade.converters.spans.observation import (
     Handoff,
     Kind,
     ModelCall,
-    Observation,
     RunSpan,
     ToolResult,
     ToolUse,
@@ -33,6 +32,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
 _KIND = "openinference.span.kind"
+_SESSION_IDS = ("session.id", semconv.CONVERSATION_ID, "gen_ai.session.id", "gen_ai.thread.id")
 _CONVERSATION_IDS = ("session_id", "conversation_id", "thread_id")
 _HANDOFF = "handoff to "
 _RANDOM_ID = re.compile(r"[0-9a-f-]{16,}")
@@ -77,24 +77,20 @@ def _tool_name(attributes: Attributes) -> str | None:
 
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    if kind == "tool":
-        return {semconv.TOOL_NAME: _tool_name(attributes)}
-    if kind != "llm":
-        return {}
-    inputs = list(map(_without_state, messages(attributes, "llm.input_messages.")))
-    outputs = messages(attributes, "llm.output_messages.")
-    for message in outputs:
-        message["tool_calls"] = list(split_calls(message["tool_calls"], lambda: declared_names(attributes)))
-    return {semconv.INPUT_MESSAGES: inputs, semconv.OUTPUT_MESSAGES: outputs} if inputs or outputs else {}
-
-
-def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
     metadata = json_object(attributes.get("metadata"))
-    known = (attributes.get("session.id"), observation.session.conversation_id)
-    session = first_text((*known, *map(metadata.get, _CONVERSATION_IDS)))
-    if session == observation.session.conversation_id:
-        return observation
-    return changed(observation, conversation_id=session)
+    session = first_text((*map(attributes.get, _SESSION_IDS), *map(metadata.get, _CONVERSATION_IDS)))
+    own: dict[str, Any] = {semconv.CONVERSATION_ID: session} if session else {}
+    if kind == "tool":
+        own[semconv.TOOL_NAME] = _tool_name(attributes)
+    elif kind == "llm":
+        inputs = list(map(_without_state, messages(attributes, "llm.input_messages.")))
+        outputs = messages(attributes, "llm.output_messages.")
+        for message in outputs:
+            calls = split_calls(message["tool_calls"], lambda: declared_names(attributes))
+            message["tool_calls"] = list(calls)
+        if inputs or outputs:
+            own |= {semconv.INPUT_MESSAGES: inputs, semconv.OUTPUT_MESSAGES: outputs}
+    return own
 
 
 def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
@@ -216,7 +212,6 @@ DIALECT = Dialect(
     kind=_kind,
     values=_values,
     fixes={
-        None: _any,
         "llm": _model_call,
         "handoff": _handoff,
         "tool": _tool,

@@ -95,12 +95,8 @@ def _names_agent(attributes: Attributes) -> bool:
 
 
 def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
-    agent = text(attributes.get(_AGENT))
-    ids = (attributes.get(_PROPERTIES + key) for key in _CONVERSATION_IDS)
-    session = observation.session.conversation_id or first_text(ids)
-    observation = changed(observation, conversation_id=session)
     if not isinstance(observation, Handoff):
-        observation = observation._replace(agent=agent or observation.agent)
+        observation = observation._replace(agent=text(attributes.get(_AGENT)) or observation.agent)
     said = read_exchange(attributes.get(semconv.INPUT_MESSAGES), None).user_input
     if isinstance(observation, Structure) and said and semconv.INPUT_MESSAGES not in span.attributes:
         # With LangChain, a call's messages may be events of the task around it.
@@ -195,7 +191,10 @@ def _payload(attributes: Attributes, direction: str, key: str) -> Any:
 DIALECT = Dialect(
     name="traceloop",
     signs=Signs(scopes=_SCOPES, attributes=frozenset(_OWN)),
-    names={"langgraph.command.goto_node": semconv.HANDOFF_TO},
+    names={
+        **{_PROPERTIES + name: semconv.CONVERSATION_ID for name in _CONVERSATION_IDS},
+        "langgraph.command.goto_node": semconv.HANDOFF_TO,
+    },
     kind=_kind,
     values=_values,
     fixes={
