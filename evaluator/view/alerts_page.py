@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.evaluator.results.alarms import MOST, Alarm, iso, stored_alarms
+from spangrade.evaluator.results.alarms import MOST, Alarm, stored_alarms
 from spangrade.tracer.store import Store
 
 
@@ -24,7 +24,7 @@ def _cause(alarms: list[Alarm]) -> dict[str, Any]:
         "cause": alarms[0].cause,
         "details": alarms[0].details,
         "is_on": None in ends,
-        "started_at": iso(min(one.started_ns for one in alarms)),
-        "ended_at": None if None in ends else iso(max(one for one in ends if one is not None)),
+        "started_ns": min(one.started_ns for one in alarms),
+        "ended_ns": None if None in ends else max(one for one in ends if one is not None),
         "alarms": alarms,
     }

@@ -1,4 +1,4 @@
-"""Charts as plain SVG: bars of a distribution, and lines over days. Templates draw them from these shapes.
+"""Charts as plain SVG: bars of a distribution, lines over time. Templates draw them from these shapes.
 
 Everything is an attribute of an element, because the policy of the pages allows no style in them.
 """
@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import date
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.view.axes import Axis, AxisLabel, ticks_around, ticks_within
 
 WIDTH, HEIGHT = 440, 160
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 8, 10, 22
 _PLOT_WIDTH, _PLOT_HEIGHT = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
+_EDGE = 24  # within it a text below ends at the picture's end
 INTERVAL_WIDTH = 200
-_MOST_LABELS = 4  # below a picture
-COLUMNS_UNTIL = 2  # days
+COLUMNS_UNTIL = 2  # slots
+FEW = 10  # sessions: the rate, mean or percentile of fewer is drawn faint
 _WIDEST_COLUMN = 56
+_MANY_SLOTS = 45  # whose dots are smaller
 MAX_LINES = 6  # versions; there are as many colours
 
 
@@ -32,110 +36,90 @@ class ChartBar(NamedTuple):
     high: float
 
 
-class Tick(NamedTuple):
-    """A value beside an axis."""
+class PlacedTick(NamedTuple):
+    """A round number beside an axis, and where it is."""
 
     at: float
-    value: float
+    text: str
 
 
 class Distribution(NamedTuple):
     """Bars over a range of values; `threshold` is where the gate's line is."""
 
     bars: tuple[ChartBar, ...]
-    ticks: tuple[Tick, ...]
-    most: int
+    ticks: tuple[PlacedTick, ...]
+    y_ticks: tuple[PlacedTick, ...]
     threshold: float | None
 
 
+class Value(NamedTuple):
+    """A value in a slot: of how many sessions, and its 95% interval. Of a sum `is_few` is never so."""
+
+    value: float
+    number: int | None = None
+    low: float | None = None
+    high: float | None = None
+    is_sum: bool = False
+
+    @property
+    def is_few(self) -> bool:
+        """Whether it is a statistic of few sessions."""
+        return not self.is_sum and self.number is not None and self.number < FEW
+
+
 class LinePoint(NamedTuple):
-    """A value of a day; `width` and `height` are those of its column, 0 where it is a dot on a line."""
+    """A value where it is; `low` and `high` are the ends of its interval, None without one.
+
+    `width` and `height` are those of its column, 0 where it is a dot on a line.
+    """
 
     x: float
     y: float
-    day: date
-    value: float
+    slot: int
+    value: Value
+    low: float | None = None
+    high: float | None = None
     width: float = 0
     height: float = 0
 
 
 class Line(NamedTuple):
-    """The points of one series, joined where days follow each other: `M x y L x y …`."""
+    """The points of one series, joined where slots follow each other: `M x y L x y …`.
+
+    `faint` joins those of which one is of few sessions.
+    """
 
     name: str
     number: int
     path: str
+    faint: str
     points: tuple[LinePoint, ...]
 
 
 class Deployment(NamedTuple):
-    """A day on which versions were recorded for the first time."""
+    """When versions were recorded for the first time."""
 
     x: float
-    day: date
+    slot: int
     versions: tuple[str, ...]
 
 
-class DayLabel(NamedTuple):
-    """A day below a picture; `anchor` says where its text begins, as SVG has it."""
+class PlacedLabel(NamedTuple):
+    """A text below a picture; `anchor` says which part of it is at `x`, as SVG has it."""
 
     x: float
     anchor: str
-    day: date
+    text: str
 
 
 class Lines(NamedTuple):
-    """Lines over days, or columns where there are few days; `days` are those that are named below."""
+    """Lines over an axis, or columns where it has few slots; `radius` is that of the dots."""
 
     lines: tuple[Line, ...]
-    y_ticks: tuple[Tick, ...]
-    days: tuple[DayLabel, ...]
-    deployments: tuple[Deployment, ...] = ()
-
-
-class MeanAt(NamedTuple):
-    """A mean and its interval, at `x`; the interval's ends are None where there is too little data."""
-
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    label: str
-
-
-class MeansChart(NamedTuple):
-    """Means of groups in their order; `labelled` are those whose names have room below."""
-
-    points: tuple[MeanAt, ...]
-    y_ticks: tuple[Tick, ...]
-    labelled: tuple[MeanAt, ...]
-
-
-def means(values: Sequence[tuple[str, float, float | None, float | None]]) -> MeansChart | None:
-    """Return the points of groups: label, mean, and the ends of its interval. None without groups."""
-    numbers = [one for _, *three in values for one in three if one is not None and math.isfinite(one)]
-    if not numbers:
-        return None
-    bottom, top = min(0.0, *numbers), max(0.0, *numbers)
-    top = top if top > bottom else bottom + 1.0
-
-    def place(value: float) -> float:
-        return _short(_TOP + _PLOT_HEIGHT * (1 - (value - bottom) / (top - bottom)))
-
-    step = _PLOT_WIDTH / len(values)
-    points = tuple(
-        MeanAt(
-            _short(_LEFT + (number + 0.5) * step),
-            place(mean),
-            None if low is None else place(low),
-            None if high is None else place(high),
-            label,
-        )
-        for number, (label, mean, low, high) in enumerate(values)
-    )
-    ticks = tuple(Tick(place(one), one) for one in (bottom, (bottom + top) / 2, top))
-    every = math.ceil(len(points) / _MOST_LABELS)
-    return MeansChart(points, ticks, points[::every])
+    y_ticks: tuple[PlacedTick, ...]
+    labels: tuple[PlacedLabel, ...]
+    deployments: tuple[Deployment, ...]
+    radius: float
 
 
 class Interval(NamedTuple):
@@ -159,8 +143,13 @@ def distribution(
     counts: Mapping[int, int], low: float, high: float, bars: int, threshold: float | None = None
 ) -> Distribution:
     """Return the bars of counts by number of the part, of `bars` equal parts from `low` to `high`."""
-    most = max(counts.values(), default=0)
+    y_ticks = ticks_around(0, max(counts.values(), default=0), "count", 2, whole=True)
+    top = y_ticks[-1].value
     width, step = _PLOT_WIDTH / bars, (high - low) / bars
+
+    def place(value: float) -> float:
+        return _short(_LEFT + (value - low) / (high - low) * _PLOT_WIDTH)
+
     shapes = tuple(
         ChartBar(
             x=_short(_LEFT + number * width + 1),
@@ -173,66 +162,108 @@ def distribution(
         )
         for number, count in sorted(counts.items())
         # One session among a million is still to be seen.
-        if (height := max(count / most * _PLOT_HEIGHT, 1.5))
+        if (height := max(count / top * _PLOT_HEIGHT, 1.5))
     )
     at = None
     if threshold is not None and high > low and low <= threshold <= high:
-        at = _short(_LEFT + (threshold - low) / (high - low) * _PLOT_WIDTH)
-    ticks = tuple(
-        Tick(_short(_LEFT + share * _PLOT_WIDTH), low + share * (high - low))
-        for share in (0, 0.25, 0.5, 0.75, 1)
+        at = place(threshold)
+    ticks = ticks_within(low, high, "count") if high > low else ()
+    return Distribution(
+        shapes,
+        tuple(PlacedTick(place(one.value), one.text) for one in ticks),
+        tuple(PlacedTick(_height(one.value, 0, top), one.text) for one in y_ticks),
+        at,
     )
-    return Distribution(shapes, ticks if high > low else ticks[:1], most, at)
 
 
 def lines(
-    values: Mapping[str, Mapping[date, float]],
+    axis: Axis,
+    values: Mapping[str, Mapping[Any, Value]],
+    unit: str,
     most: float | None = None,
-    deployments: Mapping[date, Sequence[str]] | None = None,
+    deployments: Mapping[Any, Sequence[str]] | None = None,
 ) -> Lines | None:
-    """Return lines of values by name and day, from 0 to `most` or the largest value; None without values.
+    """Return lines of values by name and key of the axis, from 0 to `most` or the largest value.
 
-    Of `COLUMNS_UNTIL` days or fewer they are columns side by side: lines would be two dots.
+    Of `COLUMNS_UNTIL` slots or fewer, of times, they are columns side by side: lines would be two dots.
+    None without values.
     """
-    days = sorted({day for one in values.values() for day in one})
-    if not days:
+    ends = [
+        end
+        for one in values.values()
+        for value in one.values()
+        for end in (value.value, value.low, value.high)
+        if end is not None
+    ]
+    if not ends:
         return None
-    first, last = days[0], days[-1]
-    top = most or max(value for one in values.values() for value in one.values()) or 1.0
-    span = max((last - first).days, 1)
-    as_columns = len(days) <= COLUMNS_UNTIL
-    width = min(_PLOT_WIDTH / len(days) * 0.8 / len(values), _WIDEST_COLUMN)
+    is_whole = unit == "count" and all(end == int(end) for end in ends)
+    ticks = ticks_around(min(0.0, *ends), most or max(0.0, *ends), unit, whole=is_whole)
+    bottom, top = ticks[0].value, ticks[-1].value
+    as_columns = axis.is_time and len(axis.slots) <= COLUMNS_UNTIL
+    width = min(_PLOT_WIDTH / len(axis.slots) * 0.8 / len(values), _WIDEST_COLUMN)
 
-    def height(value: float) -> float:
-        return _short(_PLOT_HEIGHT * value / top)
+    def height(value: float | None) -> float | None:
+        return None if value is None else _height(value, bottom, top)
 
-    def middle(day: date) -> float:
-        return _LEFT + (days.index(day) + 0.5) / len(days) * _PLOT_WIDTH
-
-    def point(number: int, day: date, value: float) -> LinePoint:
-        y = _short(_TOP + _PLOT_HEIGHT * (1 - value / top))
+    def point(number: int, slot: int, value: Value) -> LinePoint:
+        x, y = _across(axis.slots[slot].at), _height(value.value, bottom, top)
         if not as_columns:
-            return LinePoint(_short(_LEFT + (day - first).days / span * _PLOT_WIDTH), y, day, value)
-        x = middle(day) + (number - len(values) / 2) * width
-        return LinePoint(_short(x + 1), y, day, value, _short(width - 2), max(height(value), 1.5))
+            return LinePoint(_short(x), y, slot, value, height(value.low), height(value.high))
+        tall = max(_short(_height(0, bottom, top) - y), 1.5)
+        left = x + (number - len(values) / 2) * width
+        return LinePoint(_short(left + 1), y, slot, value, width=_short(width - 2), height=tall)
 
     drawn = []
     for number, (name, one) in enumerate(values.items()):
-        points = tuple(point(number, day, one[day]) for day in sorted(one))
-        path, before = [], None
-        for at in () if as_columns else points:
-            path.append(f"{'L' if before is not None and (at.day - before).days == 1 else 'M'}{at.x} {at.y}")
-            before = at.day
-        drawn.append(Line(name, number, " ".join(path), points))
-    ticks = tuple(Tick(_short(_TOP + _PLOT_HEIGHT * (1 - share)), top * share) for share in (0, 0.5, 1))
+        points = tuple(
+            sorted(
+                (point(number, axis.slot_of[key], value) for key, value in one.items()),
+                key=lambda point: point.slot,
+            )
+        )
+        joined = axis.is_time and not as_columns
+        drawn.append(Line(name, number, *(_paths(points) if joined else ("", "")), points))
     marked = tuple(
-        Deployment(_short(_LEFT + (day - first).days / span * _PLOT_WIDTH), day, tuple(versions))
-        for day, versions in (deployments or {}).items()
-        if not as_columns and first <= day <= last
+        Deployment(_short(_across(axis.slots[slot].at)), slot, tuple(versions))
+        for key, versions in (deployments or {}).items()
+        if not as_columns and (slot := axis.slot_of.get(key)) is not None
     )
-    ends = (DayLabel(_LEFT, "start", first), DayLabel(WIDTH - _RIGHT, "end", last))
-    below = tuple(DayLabel(_short(middle(day)), "middle", day) for day in days) if as_columns else ends
-    return Lines(tuple(drawn), ticks, below, marked)
+    return Lines(
+        tuple(drawn),
+        tuple(PlacedTick(_height(one.value, bottom, top), one.text) for one in ticks),
+        tuple(map(_placed, axis.labels)),
+        marked,
+        3 if len(axis.slots) <= _MANY_SLOTS else 2,
+    )
+
+
+def _paths(points: Sequence[LinePoint]) -> tuple[str, str]:
+    """Return what joins neighbouring points, and what joins those of which one is of few sessions."""
+    paths: tuple[list[str], list[str]] = ([], [])
+    ends: list[LinePoint | None] = [None, None]
+    for before, point in pairwise(points):
+        if point.slot != before.slot + 1:
+            continue
+        which = before.value.is_few or point.value.is_few
+        if ends[which] is not before:
+            paths[which].append(f"M{before.x} {before.y}")
+        paths[which].append(f"L{point.x} {point.y}")
+        ends[which] = point
+    return " ".join(paths[0]), " ".join(paths[1])
+
+
+def _across(share: float) -> float:
+    return _LEFT + share * _PLOT_WIDTH
+
+
+def _height(value: float, bottom: float, top: float) -> float:
+    return _short(_TOP + _PLOT_HEIGHT * (1 - (value - bottom) / (top - bottom)))
+
+
+def _placed(label: AxisLabel) -> PlacedLabel:
+    x = _across(label.at)
+    return PlacedLabel(_short(x), "end" if x > WIDTH - _RIGHT - _EDGE else "middle", label.text)
 
 
 class SmallBar(NamedTuple):
@@ -240,8 +271,10 @@ class SmallBar(NamedTuple):
 
     x: float
     y: float
+    width: float
     height: float
     failed: float
+    slot: int
     numbers: tuple[int, int]
 
 
@@ -256,8 +289,10 @@ def bars(counts: Sequence[tuple[int, int]]) -> tuple[SmallBar, ...]:
         SmallBar(
             _short(place * step),
             _short(SMALL_HEIGHT * (1 - number / most)),
+            _short(min(step * 0.75, 12)),
             _short(SMALL_HEIGHT * number / most),
             _short(SMALL_HEIGHT * failed / most),
+            place,
             (number, failed),
         )
         for place, (number, failed) in enumerate(counts)

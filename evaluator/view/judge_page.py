@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.external import LABEL
@@ -25,6 +26,8 @@ from spangrade.evaluator.statistics.agreement.statistics import (
 )
 from spangrade.evaluator.statistics.agreement.stored import stored_labels
 from spangrade.evaluator.statistics.comparison.sample import is_judged
+from spangrade.evaluator.view.axes import names_axis
+from spangrade.evaluator.view.charts import FEW, Value, lines
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -64,13 +67,15 @@ def judge_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     rows = _verdicts(store, metric)
     latest = [_judged(row) for row in rows if row["latest"]]
     differing = differing_verdicts(latest, labels)
+    by_month = _by(rows, labels, lambda row: (f"{row['judged_at']:%Y-%m}",))
     return {
         "metric": metric,
         "metrics": known,
         "least": MIN_LABELS,
         "agreement": _agreement(latest, labels),
         "labelled": len({one.session_id for one in labels}),
-        "by_month": _by(rows, labels, lambda row: (f"{row['judged_at']:%Y-%m}",)),
+        "by_month": by_month,
+        **_charts(by_month),
         "by_version": _by(
             rows,
             labels,
@@ -81,6 +86,27 @@ def judge_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "more_disputes": max(len(differing) - MAX_DISPUTES, 0),
         "rubric": "" if metric == PASSED else metric,
     }
+
+
+def _charts(by_month: Sequence[tuple[tuple[str, ...], JudgeAgreement]]) -> dict[str, Any]:
+    """Return the charts of agreement and kappa by month; none of one month."""
+    months = [month for (month,), _ in by_month]
+    if len(months) < 2:
+        return {"charts_shown": []}
+    axis = names_axis("month", months)
+    agreed, kappa = (
+        {
+            month: Value(one.estimate, sum(each.confusion), one.low, one.high)
+            for (month,), each in by_month
+            if (one := of(each)) is not None
+        }
+        for of in (attrgetter("agreed"), attrgetter("kappa"))
+    )
+    charts = (
+        ("Agreement", lines(axis, {"": agreed}, "percent", 1), "percent"),
+        ("Kappa", lines(axis, {"": kappa}, "count", 1), "count"),
+    )
+    return {"axis": axis, "few": FEW, "charts_shown": [one for one in charts if one[1]]}
 
 
 def _verdicts(store: Store, metric: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 import jinja2
@@ -31,6 +32,8 @@ _NOT_SHOWN = re.compile(
 )
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 UNKNOWN = "–"
+_LONGEST_AGE_S = 30 * 86_400
+_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 class _Compiled(jinja2.FileSystemBytecodeCache):
@@ -72,6 +75,8 @@ def environment() -> jinja2.Environment:
         finalize=_shown,
     )
     made.filters |= {
+        "age": age,
+        "ago": ago,
         "count": count,
         "element_id": element_id,
         "markdown": markdown,
@@ -121,6 +126,36 @@ def time(value: datetime | int | None) -> str:
     return value.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def ago(value: datetime | int | None) -> Markup | str:
+    """Return how long ago a time was, with the time itself in its title, as a `time` that page.js renews."""
+    seconds = _seconds_since(value)
+    if value is None or seconds is None:
+        return time(value)
+    exact = time(value)
+    return Markup('<time datetime="{}Z" title="{} UTC" data-ago="{}">{}</time>').format(
+        exact.replace(" ", "T"), exact, seconds, age(value)
+    )
+
+
+def age(value: datetime | int | None) -> str:
+    """Return how long ago a time was, as `3 h ago`; from 30 days on, and of the future, the time in UTC."""
+    seconds = _seconds_since(value)
+    if seconds is None:
+        return time(value)
+    if not 0 <= seconds < _LONGEST_AGE_S:
+        return time(value)[:16]
+    size, unit = next((one for one in _AGES if seconds >= one[0]), (1, "s"))
+    return f"{seconds // size} {unit} ago"
+
+
+def _seconds_since(value: datetime | int | None) -> int | None:
+    """Return the seconds since a time, None for none that can be shown."""
+    if value is None or time(value).endswith(" ns"):
+        return None
+    ns = value if isinstance(value, int) else int(value.replace(tzinfo=UTC).timestamp()) * 10**9
+    return (time_ns() - ns) // 10**9
+
+
 def seconds(value: float | None) -> str:
     """Return a duration."""
     if value is None:
@@ -160,8 +195,11 @@ def brief(number: float, unit: str) -> str:
 
 
 def change(number: float, unit: str) -> str:
-    """Return a difference with its sign, as `brief` does."""
-    return f"{'+' if number > 0 else '−'}{brief(abs(number), unit)}"
+    """Return a difference with its sign, as `brief` does; that of two shares is in points."""
+    sign = "+" if number > 0 else "−"
+    return (
+        f"{sign}{abs(number) * 100:.3g} points" if unit == "percent" else f"{sign}{brief(abs(number), unit)}"
+    )
 
 
 def unit(name: str) -> str:

@@ -38,7 +38,7 @@ _LONGEST_ID = 256  # characters in a cursor; ids that are alike beyond may be li
 
 # The columns of the list and their headings; the verdict and the words of a session are always there.
 COLUMNS = {
-    "started": "Started (UTC)",
+    "started": "Started",
     "latency": "Latency",
     "cost": "Cost",
     "tokens": "Tokens",

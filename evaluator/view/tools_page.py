@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from spangrade.evaluator.grading.origin import left_out_origins
+from spangrade.evaluator.view.axes import DAY, slot_ns, slot_start, small_step_for, time_axis
 from spangrade.evaluator.view.charts import bars
 from spangrade.evaluator.view.queries import page_query, query_rows
 from spangrade.evaluator.view.scope import Scope, scope_of
@@ -14,7 +15,7 @@ from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
 MAX_ROWS = 500  # tools, and models
-PARTS = 12  # of the time that a trend has
+MAX_BARS = 16  # of a trend
 # What divides the calls of a tool or a model into rows, in SQL: their agent, the version of their session.
 BY = {"": "NULL::VARCHAR", "agent": "agent", "version": "agent_version"}
 
@@ -42,7 +43,11 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
     else:  # a condition that all sessions meet takes half of the time
         parameters = {"caller": scope.given.get("agent"), "limit": MAX_ROWS}
     times = f"SELECT min(start_ns), max(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (ours)
-    ((low, high),) = store.query(times, dict(chosen.parameters))
+    ((first, last),) = store.query(times, dict(chosen.parameters))
+    # A call that began after the last session did is in the last slot.
+    step = DAY if first is None else small_step_for(first, last, MAX_BARS)
+    axis = time_axis([slot_start(one, step) for one in (first or 0, last or 0)], step)
+    low, parts = slot_ns(first or 0, step), len(axis.slots)
 
     def queried(name: str, more: Mapping[str, Any]) -> list[dict[str, Any]]:
         text = page_query(name).replace("$by", BY[by]).replace("$sessions", of_sessions)
@@ -51,9 +56,9 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
 
     def rows(kind: str) -> list[dict[str, Any]]:
         found = queried(f"{kind}_calls", {"limit": MAX_ROWS})
-        trends: dict[tuple[Any, Any], list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)] * PARTS)
+        trends: dict[tuple[Any, Any], list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)] * parts)
         if found:
-            bounds = {"low": low or 0, "high": high or 0, "parts": PARTS}
+            bounds = {"low": low, "high": low + parts * step.ns - 1, "parts": parts}
             for row in queried(f"{kind}_trend", bounds):
                 trends[row["name"], row["part"]][row["place"]] = (row["calls"], row["failed"])
         return [
@@ -69,6 +74,7 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
         **scope.values(),
         "kept": {"by": by} if by else {},
         "by": by,
+        "axis": axis,
         "bys": tuple(BY),
         "left_out_origins": left_out_origins(store, scope.origin),
         "tools": rows("tool"),

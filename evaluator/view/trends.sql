@@ -1,18 +1,20 @@
--- What each day brought, by a series: `$series` is one of `SERIES`. The verdicts are those that the sessions show,
+-- What each slot of time, of `$step` nanoseconds, brought, by a series: `$series` is one of `SERIES`. The verdicts are those that the sessions show,
 -- without those that are older than their session.
 SELECT
-    make_timestamp(start_ns // 1000)::DATE AS day,
+    make_timestamp(((start_ns - $monday) // $step * $step + $monday) // 1000) AS slot,
     coalesce($series, '') AS series,
     count(*) AS sessions,
     count(verdict) AS graded,
     count(*) FILTER (verdict = 'passed') AS passed,
     avg(cost_usd) AS mean_cost_usd,
     sum(cost_usd) AS cost_usd,
+    count(cost_usd) AS known_costs,
     count(*) - count(cost_usd) AS unknown_costs,
+    count(total_s) AS timed,
     quantile_disc(total_s, 0.5) AS p50_s,
     quantile_disc(total_s, 0.95) AS p95_s,
     count(*) FILTER (errors > 0) AS with_errors
 FROM derived.sessions LEFT JOIN (FROM {grades} ANTI JOIN {arrived_since} USING (run_id, session_id) WHERE shown) AS graded USING (session_id)
 WHERE start_ns >= $since AND start_ns < $until AND $condition
-GROUP BY day, series
-ORDER BY day, series
+GROUP BY slot, series
+ORDER BY slot, series

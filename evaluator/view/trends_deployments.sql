@@ -1,5 +1,8 @@
--- The days on which a version of the agent was recorded for the first time, but for the first version of all.
-SELECT make_timestamp(first_ns // 1000)::DATE AS day, list(agent_version ORDER BY first_ns) AS versions
+-- The slots of time, of `$step` nanoseconds, in which a version of the agent was recorded for the first time, but for the
+-- first version of all.
+SELECT
+    make_timestamp(((first_ns - $monday) // $step * $step + $monday) // 1000) AS slot,
+    list(agent_version ORDER BY first_ns) AS versions
 FROM (
     SELECT agent_version, min(start_ns) AS first_ns
     FROM derived.sessions
@@ -8,5 +11,5 @@ FROM (
     QUALIFY first_ns > min(first_ns) OVER ()
 )
 WHERE first_ns >= $since AND first_ns < $until
-GROUP BY day
-ORDER BY day
+GROUP BY slot
+ORDER BY slot

@@ -6,13 +6,22 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.origin import left_out_origins
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
-from spangrade.evaluator.view.charts import MeansChart, busiest, lines, means
+from spangrade.evaluator.view.axes import (
+    DAY,
+    MONDAY_NS,
+    Axis,
+    Slot,
+    names_axis,
+    step_for,
+    time_axis,
+)
+from spangrade.evaluator.view.charts import COLUMNS_UNTIL, FEW, Lines, Value, busiest, lines
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
 from spangrade.evaluator.view.scope import SCOPE, scope_of
 from spangrade.tracer.errors import InputError
@@ -50,8 +59,8 @@ def trends_page(
     given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
     scope = scope_of(store, texts)
     chosen = scope.sessions(only, "since", "until")
-    query = f"SELECT max(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (our own text)
-    (newest,) = store.query(query, dict(chosen.parameters))[0]
+    known = f"SELECT $end(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (our own text)
+    ((newest,),) = store.query(known.replace("$end", "max"), dict(chosen.parameters))
     newest = time.time_ns() if newest is None else newest
     until = parse_time(given["until"]) if "until" in given else newest + 1
     since = parse_time(given["since"]) if "since" in given else (until - _DAYS * _DAY_NS) // _DAY_NS * _DAY_NS
@@ -64,6 +73,8 @@ def trends_page(
         "bys": [str(by) for by in By],
         "all_series": tuple(SERIES),
         "series": series,
+        "few": FEW,
+        "whole_time": {name: text for name, text in given.items() if name not in ("since", "until")},
         **scope.values(),
         "kept": {name: text for name, text in given.items() if name in _OWN},
         "left_out_origins": left_out_origins(store, scope.origin),
@@ -76,37 +87,46 @@ def trends_page(
         asked = (given["metric"], given.get("by", By.DAY), since, until, scope.origin, among)
         return {**values, "trend": _trend_of(store, *asked)}
     parameters = {**chosen.parameters, "since": since, "until": until}
+    within = f"{known} AND start_ns >= $since AND start_ns < $until"
+    ((oldest,),) = store.query(within.replace("$end", "min"), parameters)
+    step = step_for(newest if oldest is None else oldest, min(until - 1, newest))
+    parameters |= {"step": step.ns, "monday": MONDAY_NS}
     query = page_query("trends").replace("$series", SERIES[series]).replace("$condition", chosen.condition)
     rows = query_rows(store, query, parameters)
+    if not rows:
+        return {**values, "trend": None, "rows": []}
     sessions: Counter[str] = Counter()
     for row in rows:
         sessions[row["series"]] += row["sessions"]
     names = busiest(sessions)
-    first_days = query_rows(
+    axis = time_axis([row["slot"] for row in rows], step, COLUMNS_UNTIL)
+    first_seen = query_rows(
         store, page_query("trends_deployments").replace("$condition", chosen.condition), parameters
     )
-    deployments = {row["day"]: row["versions"] for row in first_days}
+    deployments = {row["slot"]: row["versions"] for row in first_seen}
+    drawn = [
+        {
+            "title": one.title.format(slot=step.name),
+            "chart": lines(axis, _by_series(rows, names, one), one.unit, one.most, deployments),
+            "unit": one.unit,
+        }
+        for one in _CHARTS
+    ]
     return {
         **values,
         "trend": None,
-        "rows": rows[::-1],
-        "charts_shown": [
-            {
-                "title": title,
-                "unit": unit,
-                "chart": lines(_by_series(rows, names, value), most, deployments=deployments),
-            }
-            for title, unit, value, most in _CHARTS
-        ],
-        "charts_series": len(names),
+        "rows": [{**row, "at": axis.slots[axis.slot_of[row["slot"]]]} for row in reversed(rows)],
+        "axis": axis,
+        "names": names,
+        "charts_shown": [one for one in drawn if one["chart"]],
         "left_out": len(sessions) > len(names),
-        "filters_of": lambda name, day: {**scope.filters, **_filters_of(series, name, day)},
+        "filters_of": lambda name, slot: {**scope.filters, **_filters_of(series, name, slot)},
     }
 
 
-def _filters_of(series: str, name: str, day: date) -> dict[str, str]:
-    """Return the filters of the list that leave the sessions of a day in a series."""
-    filters = {"since": str(day), "until": str(day + timedelta(days=1))}
+def _filters_of(series: str, name: str, slot: Slot) -> dict[str, str]:
+    """Return the filters of the list that leave the sessions of a slot in a series."""
+    filters = {"since": slot.since, "until": slot.until}
     # Of several agents or models the list can name one.
     return {**filters, series: name.partition(", ")[0]} if name else filters
 
@@ -115,7 +135,8 @@ class MetricTrend(NamedTuple):
     """One metric by group, as `spangrade trend` has it, and its picture, None without values."""
 
     trend: Trend
-    chart: MeansChart | None
+    axis: Axis | None
+    chart: Lines | None
     unit: str
 
 
@@ -134,35 +155,58 @@ def _trend_of(
     among: Collection[str] | None,
 ) -> MetricTrend:
     found = trend(store, metric, by, since_ns=since, until_ns=until, origin=origin, among=among)
-    shown = [
-        (point.key or "not recorded", point.mean, point.low, point.high)
-        for point in found.points
-        if point.mean is not None
-    ]
-    return MetricTrend(found, means(shown), _UNITS.get(found.unit, "count"))
+    unit = _UNITS.get(found.unit, "count")
+    shown = [point for point in found.points if point.mean is not None and math.isfinite(point.mean)]
+    keys: list[Any] = [point.key or "not recorded" for point in shown]
+    if by == By.DAY:  # of times alone: a session without one is in the table
+        shown = [point for point in shown if point.key]
+        keys = [datetime.fromisoformat(point.key or "") for point in shown]
+    if not shown:
+        return MetricTrend(found, None, None, unit)
+    axis = time_axis(keys, DAY) if by == By.DAY else names_axis(found.by, keys)
+    values = [Value(one.mean or 0.0, one.sessions, one.low, one.high) for one in shown]
+    return MetricTrend(found, axis, lines(axis, {"": dict(zip(keys, values, strict=True))}, unit), unit)
 
 
-def _by_series(
-    rows: Sequence[Row], names: Sequence[str], value: Callable[[Row], float | None]
-) -> dict[str, dict[date, float]]:
-    values: dict[str, dict[date, float]] = {name: {} for name in names}
+class _Chart(NamedTuple):
+    """A chart of the page: what it shows of a row, of how many sessions, and whether that is their sum."""
+
+    title: str
+    unit: str
+    value: Callable[[Row], float | None]
+    number: Callable[[Row], int | None]
+    most: float | None = None
+    is_sum: bool = False
+
+
+def _by_series(rows: Sequence[Row], names: Sequence[str], chart: _Chart) -> dict[str, dict[Any, Value]]:
+    values: dict[str, dict[Any, Value]] = {name: {} for name in names}
     for row in rows:
-        number = value(row)
+        number = chart.value(row)
         if row["series"] in values and number is not None and math.isfinite(number):
-            values[row["series"]][row["day"]] = number
-    return {name: by_day for name, by_day in values.items() if by_day}
+            value = Value(number, chart.number(row), is_sum=chart.is_sum)
+            values[row["series"]][row["slot"]] = value
+    return values
 
 
-_CHARTS: tuple[tuple[str, str, Callable[[Row], float | None], float | None], ...] = (
-    ("Sessions per day", "count", lambda row: row["sessions"], None),
-    (
+_CHARTS = (
+    _Chart("Sessions per {slot}", "count", lambda row: row["sessions"], lambda _: None, is_sum=True),
+    _Chart(
         "Share of the graded sessions that passed",
         "percent",
         lambda row: row["passed"] / row["graded"] if row["graded"] else None,
+        lambda row: row["graded"],
         1,
     ),
-    ("Mean cost per session", "usd", lambda row: row["mean_cost_usd"], None),
-    ("Cost per day", "usd", lambda row: row["cost_usd"], None),
-    ("Latency, 95th percentile", "seconds", lambda row: row["p95_s"], None),
-    ("Share of the sessions with errors", "percent", lambda row: row["with_errors"] / row["sessions"], None),
+    _Chart("Mean cost per session", "usd", lambda row: row["mean_cost_usd"], lambda row: row["known_costs"]),
+    _Chart(
+        "Cost per {slot}", "usd", lambda row: row["cost_usd"], lambda row: row["known_costs"], is_sum=True
+    ),
+    _Chart("Latency, 95th percentile", "seconds", lambda row: row["p95_s"], lambda row: row["timed"]),
+    _Chart(
+        "Share of the sessions with errors",
+        "percent",
+        lambda row: row["with_errors"] / row["sessions"],
+        lambda row: row["sessions"],
+    ),
 )

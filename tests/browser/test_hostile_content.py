@@ -136,6 +136,10 @@ def visit(page: Page, address: str) -> None:
         if summary.is_visible():
             summary.click()
     page.wait_for_load_state("networkidle")
+    for chart in page.locator("svg[data-plot]").all()[:2]:  # the crosshair shows names and values
+        chart.focus()
+        page.keyboard.press("Home")
+        expect(page.locator(".tip:visible").first).to_be_visible()
     assert page.evaluate("window.hit") is None
     assert page.locator("iframe, meta[http-equiv=refresh], main script, main style, main link").count() == 0
     assert (

@@ -32,6 +32,21 @@
     }
   });
 
+  // How long ago a time was goes on while the page is open, by the clock of the server.
+  const loaded = Date.now();
+  const AGES = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  setInterval(() => {
+    for (const one of document.querySelectorAll("time[data-ago]")) {
+      const seconds = Number(one.dataset.ago) + Math.floor((Date.now() - loaded) / 1000);
+      if (Number(one.dataset.ago) < 0 || seconds >= 30 * 86400) continue;
+      const [size, unit] = AGES.find(([least]) => seconds >= least) ?? [1, "s"];
+      one.textContent = `${Math.floor(seconds / size)} ${unit} ago`;
+    }
+  }, 15000);
+
+  // On a phone the pages are one line that scrolls.
+  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+
   // The keyboard goes through the rows of a list; at its end, to the next page. Enter follows the focused link.
   const rows = () => [...document.querySelectorAll("a.row")];
   const move = (step) => {

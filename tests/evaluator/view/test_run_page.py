@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
-from itertools import pairwise
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import spangrade
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.statistics.intervals import wilson_interval
-from spangrade.evaluator.view.charts import distribution, lines
+from spangrade.evaluator.view.charts import distribution
 from spangrade.evaluator.view.run_page import BARS, run_page, runs_page
 from spangrade.evaluator.view.sessions_page import count_page
 from spangrade.evaluator.view.trends_page import trends_page
@@ -170,13 +169,13 @@ def test_a_run_that_does_not_exist_has_no_page(many: Store) -> None:
 def test_trends_count_every_session_once_by_day_and_version(many: Store) -> None:
     values = trends_page(many, {"since": "2025-01-01"})
     expected = {
-        (day, version): (sessions, with_errors, p95)
+        (datetime.combine(day, time.min), version): (sessions, with_errors, p95)
         for day, version, sessions, with_errors, p95 in many.query(
             "SELECT started_at::DATE, agent_version, count(*), count(*) FILTER (errors > 0), "
             "quantile_disc(total_s, 0.95) FROM sessions GROUP BY ALL"
         )
     }
-    shown = {(r["day"], r["series"]): (r["sessions"], r["with_errors"], r["p95_s"]) for r in values["rows"]}
+    shown = {(r["slot"], r["series"]): (r["sessions"], r["with_errors"], r["p95_s"]) for r in values["rows"]}
     assert shown == expected
     assert sum(row["sessions"] for row in values["rows"]) == 3_000
     assert sum(row["graded"] for row in values["rows"]) == 3_000
@@ -191,44 +190,18 @@ def test_trends_count_every_session_once_by_day_and_version(many: Store) -> None
 
 
 def test_trends_show_the_last_90_days_unless_others_are_asked_for(many: Store) -> None:
-    days = {row["day"] for row in trends_page(many, {})["rows"]}
-    assert (min(days), max(days)) == (date(2026, 1, 1), date(2026, 3, 31))
-    some = {row["day"] for row in trends_page(many, {"since": "2026-01-03", "until": "2026-01-05"})["rows"]}
-    assert some == {date(2026, 1, 3), date(2026, 1, 4)}
+    days = {row["slot"] for row in trends_page(many, {})["rows"]}
+    assert (min(days), max(days)) == (datetime(2026, 1, 1), datetime(2026, 3, 31))
+    page = trends_page(many, {"since": "2026-01-03", "until": "2026-01-06"})
+    assert {row["slot"] for row in page["rows"]} == {datetime(2026, 1, day) for day in (3, 4, 5)}
     with pytest.raises(InputError, match="is not a time"):
         trends_page(many, {"since": "soon"})
-
-
-def test_a_line_is_broken_where_a_day_is_missing() -> None:
-    drawn = lines({"1": {date(2026, 1, 1): 0.0, date(2026, 1, 2): 1.0, date(2026, 1, 5): 0.5}}, 1)
-    assert drawn is not None
-    assert drawn.lines[0].path == "M72.0 138.0 L162.0 10.0 M432.0 74.0"
-    assert lines({}) is None
 
 
 def test_one_value_is_one_bar_and_a_threshold_is_where_it_is() -> None:
     one = distribution({0: 5}, 3, 3, 20, 3)
     assert ([bar.number for bar in one.bars], one.threshold) == ([5], None)
     assert distribution({0: 1, 19: 9}, 0, 1, 20, 0.5).threshold == 252.0
-
-
-def test_few_days_are_columns_side_by_side_and_more_are_lines() -> None:
-    days = [date(2026, 1, day) for day in (1, 2, 3)]
-    few = lines({"1": {days[0]: 1.0, days[1]: 2.0}, "2": {days[0]: 2.0}})
-    assert few is not None
-    columns = [point for line in few.lines for point in line.points]
-    assert [one.path for one in few.lines] == ["", ""]
-    assert all(one.width > 0 and one.height > 0 for one in columns)
-    spans = sorted((one.x, one.x + one.width) for one in columns)
-    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
-    many = lines({"1": dict.fromkeys(days, 1.0)}, deployments={days[1]: ["2"], date(2027, 1, 1): ["3"]})
-    assert many is not None
-    assert (many.lines[0].path != "", [one.versions for one in many.deployments]) == (True, [("2",)])
-    one_day = lines({"1": {days[0]: 1.0}})
-    assert one_day is not None
-    assert [(one.x, one.anchor, one.day) for one in one_day.days] == [(252.0, "middle", days[0])]
-    assert [(one.x, one.anchor) for one in few.days] == [(162.0, "middle"), (342.0, "middle")]
-    assert [(one.x, one.day) for one in many.days] == [(72, days[0]), (432, days[2])]
 
 
 @pytest.mark.parametrize("series", ["version", "prompt", "agent", "model", "environment"])
@@ -244,7 +217,7 @@ def test_series_count_each_session_once_and_lead_to_their_sessions(many: Store, 
         )
         else values["rows"][0]
     )
-    filters = values["filters_of"](row["series"], row["day"])
+    filters = values["filters_of"](row["series"], row["at"])
     if series in ("version", "model"):
         assert count_page(many, filters) == row["sessions"]
     else:

@@ -8,7 +8,7 @@ import pytest
 from many_sessions import write_sessions
 
 from spangrade.evaluator.statistics.trends.trend import By, trend
-from spangrade.evaluator.view.charts import MeanAt, means
+from spangrade.evaluator.view.sessions_page import count_page
 from spangrade.evaluator.view.trends_page import trends_page
 from spangrade.tracer.store import Store
 
@@ -32,9 +32,11 @@ def test_the_page_has_the_numbers_of_the_command(store: Store, metric: str, by: 
     half = len(numbers) // 2  # sums depend on the order of rows
     assert numbers[:half] == [pytest.approx(one, rel=1e-9) for one in numbers[half:]]
     with_mean = [point for point in page["trend"].trend.points if point.mean is not None]
-    assert [one.label for one in page["trend"].chart.points] == [
+    drawn, axis = page["trend"].chart.lines[0].points, page["trend"].axis
+    assert [axis.slots[one.slot].text for one in drawn] == [
         point.key or "not recorded" for point in with_mean
     ]
+    assert [one.value.value for one in drawn] == [point.mean for point in with_mean]
 
 
 def test_there_are_the_metrics_that_were_measured_to_choose_from(store: Store) -> None:
@@ -43,9 +45,42 @@ def test_there_are_the_metrics_that_were_measured_to_choose_from(store: Store) -
     assert page["trend"] is None
 
 
-def test_a_point_without_an_interval_has_none_in_the_picture() -> None:
-    chart = means([("1.0", 0.5, 0.25, 1.0), ("1.1", 0.0, None, None)])
-    assert chart is not None
-    assert chart.points == (MeanAt(162.0, 74.0, 106.0, 10.0, "1.0"), MeanAt(342.0, 138.0, None, None, "1.1"))
-    assert [tick.value for tick in chart.y_ticks] == [0.0, 0.5, 1.0]
-    assert means([]) is None
+@pytest.mark.parametrize(
+    ("since", "until", "slot", "shown"),
+    [
+        ("2026-01-05", "2026-01-07", "hour", "2026-01-05 04:00 to 2026-01-06 17:00"),
+        ("2026-01-05", "2026-01-09", "day", "2026-01-05 to 2026-01-08"),
+        ("2026-01-05", "2026-01-06", "hour", "2026-01-05 04:00 to 2026-01-05 20:00"),
+        ("2025-01-01", "2027-01-01", "day", "2026-01-01 to 2026-03-31"),
+    ],
+)
+def test_the_charts_of_a_time_have_one_axis_and_lead_to_the_sessions_of_its_slots(
+    store: Store, since: str, until: str, slot: str, shown: str
+) -> None:
+    page = trends_page(store, {"since": since, "until": until})
+    axis = page["axis"]
+    assert (axis.name, axis.range) == (slot, shown)
+    titles = [one["title"] for one in page["charts_shown"]]
+    assert (titles[0], titles[3]) == (f"Sessions per {slot}", f"Cost per {slot}")
+    row = page["rows"][0]
+    assert count_page(store, page["filters_of"](row["series"], row["at"])) == row["sessions"]
+    whole = count_page(store, {"since": axis.slots[0].since, "until": axis.slots[-1].until})
+    assert whole == sum(one["sessions"] for one in page["rows"])
+
+
+def test_a_rate_says_of_how_many_sessions_it_is(store: Store) -> None:
+    page = trends_page(store, {"since": "2026-01-05", "until": "2026-01-08"})
+    expected = {
+        (row["series"], row["slot"]): (row["passed"] / row["graded"], row["graded"], row["graded"] < 10)
+        for row in page["rows"]
+        if row["graded"]
+    }
+    share = page["charts_shown"][1]["chart"]
+    starts = {slot: start for start, slot in page["axis"].slot_of.items()}
+    assert {
+        (line.name, starts[one.slot]): (one.value.value, one.value.number, one.value.is_few)
+        for line in share.lines
+        for one in line.points
+    } == expected
+    cost = page["charts_shown"][3]["chart"]  # a sum is no estimate: of few sessions it is as exact
+    assert not any(one.value.is_few for line in cost.lines for one in line.points)
