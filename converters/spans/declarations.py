@@ -48,13 +48,6 @@ def listed_tools(attributes: Mapping[str, Any]) -> str | None:
     return _declared_in(orjson.dumps([text(schema) for schema in schemas]).decode())
 
 
-def listed_functions(attributes: Mapping[str, Any]) -> str | None:
-    """Return the declarations in Traceloop's attributes `llm.request.functions.0.name`, `.description`, …"""
-    if "llm.request.functions.0.name" not in attributes:
-        return None
-    return declared_tools(numbered(attributes, "llm.request.functions."))
-
-
 def instructions(value: Any, messages: Any = None) -> str | None:
     """Return the text of a model's instructions; without any, that of the system messages before all others.
 

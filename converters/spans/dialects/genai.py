@@ -123,8 +123,12 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "state": (semconv.STATE,),
 }
 _TOKENS: Mapping[str, tuple[str, ...]] = {
-    "input_tokens": (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens"),
-    "output_tokens": (semconv.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens"),
+    "input_tokens": (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens"),
+    "output_tokens": (
+        semconv.OUTPUT_TOKENS,
+        "gen_ai.usage.completion_tokens",
+        "llm.usage.completion_tokens",
+    ),
     "cached_input_tokens": (
         semconv.CACHE_READ_TOKENS,
         "gen_ai.usage.cache_read_input_tokens",

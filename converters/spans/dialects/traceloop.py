@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans import declarations, langchain_values, run_io
+from spangrade.converters.spans import langchain_values, run_io
 from spangrade.converters.spans.advice import CLIENT, STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
@@ -19,7 +19,6 @@ from spangrade.converters.spans.observation import (
     Handoff,
     Kind,
     MessageExchange,
-    ModelCall,
     Observation,
     RunSpan,
     Structure,
@@ -27,7 +26,6 @@ from spangrade.converters.spans.observation import (
     changed,
 )
 from spangrade.converters.spans.values import (
-    count,
     first_text,
     json_object,
     json_text,
@@ -143,7 +141,12 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
         return {}
     inputs = [plain_message(m) for m in numbered(attributes, "gen_ai.prompt.")]
     outputs = [plain_message(m, "assistant") for m in numbered(attributes, "gen_ai.completion.")]
-    return {semconv.INPUT_MESSAGES: inputs, semconv.OUTPUT_MESSAGES: outputs} if inputs or outputs else {}
+    own: dict[str, Any] = {}
+    if inputs or outputs:
+        own |= {semconv.INPUT_MESSAGES: inputs, semconv.OUTPUT_MESSAGES: outputs}
+    if functions := numbered(attributes, "llm.request.functions."):
+        own[semconv.TOOL_DEFINITIONS] = functions
+    return own
 
 
 def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
@@ -166,16 +169,6 @@ def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
         result=json_text(output),
     )
     return run_io.with_tool_output(call, output)
-
-
-def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
-    changes: dict[str, Any] = {}
-    for field, name in (("input_tokens", "prompt"), ("output_tokens", "completion")):
-        if getattr(call.tokens, field) is None:
-            changes[field] = count(attributes.get(f"llm.usage.{name}_tokens"))
-    if tools := declarations.listed_functions(attributes):
-        changes["tool_declarations"] = tools
-    return changed(call, **changes)
 
 
 def _payload(attributes: Attributes, direction: str, key: str) -> Any:
@@ -202,7 +195,6 @@ DIALECT = Dialect(
         "agent": _agent,
         "workflow": _workflow,
         "tool": _tool,
-        "llm": _model_call,
     },
     before=(
         "ag2",
