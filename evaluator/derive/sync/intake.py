@@ -91,13 +91,14 @@ DEFAULT = Callbacks()
 
 @dataclass(slots=True)
 class Intake:
-    """The result of importing files: the traces in them, the rows added, and the problems.
+    """The result of importing files into a database: the traces in them, the rows added, and the problems.
 
     `is_new` says that there was no database. `settings` are those of the database: what is read before it is
     open is read by none. `observations` is what the records show. `in_order` gives work to the processes that
     `workers` ends.
     """
 
+    db: Path = Path()
     traces: set[str] = field(default_factory=set)
     added: Added = field(default_factory=lambda: Added(0, 0, 0))
     records_lost: int = 0
@@ -143,7 +144,7 @@ def start_import(
     callbacks.on_progress("importing")
     with ExitStack() as stack:
         pool = workers_in_order(workers or default_workers(_spans_in(paths)))
-        intake = Intake(is_new=not db.exists(), in_order=stack.enter_context(pool))
+        intake = Intake(db, is_new=not db.exists(), in_order=stack.enter_context(pool))
         batches = _read_files(intake, paths, callbacks)
         skipped = _until_rows(batches) if intake.is_new else []
         if skipped and not skipped[-1].rows and intake.incomplete:
@@ -191,18 +192,32 @@ def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
         callbacks.on_share(done / max(done, size, 1))
 
 
-class Contents(NamedTuple):
-    """How many sessions a database has and had, and its spans that no dialect understood, by scope.
+class Imported(NamedTuple):
+    """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
 
-    `without_session` are the spans of an import in which no session was found. `lacking` is what the
-    imported sessions do not record and metrics read: how many turns or calls, by the code of lint's finding.
+    `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
+    not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
+    and that no dialect understood. `without_session` is the number of spans in these files if no session was
+    found in any of them, ignored scopes left out; else 0. `lacking` is what the imported sessions do not
+    record and metrics read: how many turns or calls, by the code of lint's finding.
     """
 
+    db: str
+    spans: int
+    logs: int
+    duplicates: int
     sessions: int
-    sessions_before: int
+    new_sessions: int
+    records_lost: int
+    files_lost: int
     not_understood: Mapping[str, int]
-    without_session: int
-    lacking: Mapping[str, int]
+    without_session: int = 0
+    lacking: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of `spangrade import`: 2 if anything could not be read."""
+        return ExitCode.BAD_INPUT if self.records_lost or self.files_lost else ExitCode.PASSED
 
 
 def import_batches(
@@ -211,7 +226,7 @@ def import_batches(
     batches: Iterable[ReadBatch],
     callbacks: Callbacks = DEFAULT,
     session_from: Sequence[str] | None = None,
-) -> Contents:
+) -> Imported:
     """Store the batches of files, and derive their sessions. The database is open in short windows.
 
     For `session_from` see `import_files`.
@@ -226,9 +241,9 @@ def import_batches(
                 apply(store, callbacks.configured)
                 intake.settings = settings_of(store)
         with few_collections():
-            contents = _store_batches(open_store, intake, batches, before, callbacks)
-        if contents is not None:  # of a small import
-            return contents
+            imported = _store_batches(open_store, intake, batches, before, callbacks)
+        if imported is not None:  # a small one
+            return imported
         bring_up_to_date(
             open_store,
             in_order=intake.in_order,
@@ -237,12 +252,12 @@ def import_batches(
             on_share=callbacks.on_share,
         )
     with open_store() as store:
-        return _contents(store, before)
+        return _imported(store, intake, before)
 
 
 def _store_batches(
     open_store: OpenStore, intake: Intake, batches: Iterable[ReadBatch], before: int, callbacks: Callbacks
-) -> Contents | None:
+) -> Imported | None:
     """Store batches, and begin to derive; return None if there is more to derive.
 
     `before` is the number of sessions that there were.
@@ -264,13 +279,22 @@ def _store_batches(
             _remember_import(store, intake.traces)
         for _ in steps(store, intake.observations, intake.in_order, time.monotonic() + WINDOW_S):
             pass
-        return None if stale(store) else _contents(store, before)
+        return None if stale(store) else _imported(store, intake, before)
 
 
-def _contents(store: Store, sessions_before: int) -> Contents:
-    unread = sum(spans for _, _, spans, _ in without_session(store))
-    lacking = dict(store.query(statement("lacking", "spangrade.evaluator.derive.sync.sql")))
-    return Contents(count_sessions(store), sessions_before, by_scope(store), unread, lacking)
+def _imported(store: Store, intake: Intake, sessions_before: int) -> Imported:
+    sessions = count_sessions(store)
+    return Imported(
+        str(intake.db),
+        *intake.added,
+        sessions=sessions,
+        new_sessions=sessions - sessions_before,
+        records_lost=intake.records_lost,
+        files_lost=intake.files_lost,
+        not_understood=by_scope(store),
+        without_session=sum(spans for _, _, spans, _ in without_session(store)),
+        lacking=dict(store.query(statement("lacking", "spangrade.evaluator.derive.sync.sql"))),
+    )
 
 
 def _share_of_write(batch: ReadBatch) -> float:
@@ -305,33 +329,6 @@ def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
         intake.observations.add_arrived((batch.observed for batch in batches), before, newest(store))
 
 
-class Imported(NamedTuple):
-    """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
-
-    `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
-    not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
-    and that no dialect understood. `without_session` is the number of spans in these files if no session was
-    found in any of them, ignored scopes left out; else 0. For `lacking` see `Contents`.
-    """
-
-    db: str
-    spans: int
-    logs: int
-    duplicates: int
-    sessions: int
-    new_sessions: int
-    records_lost: int
-    files_lost: int
-    not_understood: Mapping[str, int]
-    without_session: int = 0
-    lacking: Mapping[str, int] = MappingProxyType({})
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code of `spangrade import`: 2 if anything could not be read."""
-        return ExitCode.BAD_INPUT if self.records_lost or self.files_lost else ExitCode.PASSED
-
-
 def import_files(
     db: Path,
     open_store: OpenStore,
@@ -346,15 +343,4 @@ def import_files(
     InputError as `start_import` does.
     """
     intake, batches = start_import(db, files, callbacks, workers)
-    contents = import_batches(open_store, intake, batches, callbacks, session_from)
-    return Imported(
-        str(db),
-        *intake.added,
-        sessions=contents.sessions,
-        new_sessions=contents.sessions - contents.sessions_before,
-        records_lost=intake.records_lost,
-        files_lost=intake.files_lost,
-        not_understood=contents.not_understood,
-        without_session=contents.without_session,
-        lacking=contents.lacking,
-    )
+    return import_batches(open_store, intake, batches, callbacks, session_from)

@@ -75,10 +75,10 @@ def test_import_uses_the_setting_that_another_process_makes_while_it_reads(tmp_p
     intake, parts = start_import(path, [SAMPLE / "spans.otlp.jsonl"])
     with Store.open(path) as store:
         set_session_from(store, ["service.name"])
-    contents = import_batches(partial(Store.open, path), intake, parts)
+    imported = import_batches(partial(Store.open, path), intake, parts)
     with Store.open(path) as store:
         assert ids(store) == ["customer_service"]
-    assert contents.sessions == 1
+    assert imported.sessions == 1
 
 
 @pytest.mark.parametrize(("value", "expected"), [("x", "x"), (7, "7"), ("", None), (True, None), ([1], None)])
