@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from spangrade.converters.spans import cached_tokens, langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
@@ -157,44 +157,24 @@ _TOKENS: Mapping[str, tuple[str, ...]] = {
 _OF_A_SHAPE = frozenset(name for names in (*_NAMES.values(), *_TOKENS.values()) for name in names)
 
 
-class _Shape(NamedTuple):
-    """The attribute that spans of one shape have for each of `_NAMES`, or None."""
-
-    conversation_id: str | None
-    question_id: str | None
-    user_id: str | None
-    agent_version: str | None
-    tags: str | None
-    provider: str | None
-    model: str | None
-    requested_model: str | None
-    call_key: str | None
-    call_id: str | None
-    arguments: str | None
-    result: str | None
-    arguments_message: str | None
-    result_message: str | None
-    inputs: str | None
-    outputs: str | None
-    declarations: str | None
-    instructions: str | None
-    turn_input: str | None
-    turn_output: str | None
-    error: str | None
-    protocol: str | None
-    state: str | None
-    tokens: tuple[tuple[str, str], ...]  # each field that has an attribute, with it
+# By what spans record, the attribute that those of one set of names have for it; None for none.
+_Shape: TypeAlias = Mapping[str, str | None]
 
 
 @lru_cache(maxsize=4096)
-def _shape(names: frozenset[str]) -> _Shape:
-    """Return the shape of spans by the names of their attributes: an absent one costs nothing."""
+def _shape(names: frozenset[str]) -> tuple[_Shape, tuple[tuple[str, str], ...]]:
+    """Return the shape of spans by the names of their attributes, and the attributes of counts by field.
+
+    What is absent costs nothing then.
+    """
 
     def newest(known: tuple[str, ...]) -> str | None:
         return next((name for name in known if name in names), None)
 
-    tokens = {field: name for field, known in _TOKENS.items() if (name := newest(known))}
-    return _Shape(**{field: newest(known) for field, known in _NAMES.items()}, tokens=tuple(tokens.items()))
+    counts = ((field, newest(known)) for field, known in _TOKENS.items())
+    return {field: newest(known) for field, known in _NAMES.items()}, tuple(
+        (field, name) for field, name in counts if name is not None
+    )
 
 
 class _Read(NamedTuple):
@@ -217,33 +197,33 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     """
     named, tool, agent = _kind_and_names(span, attributes, kind)
     kind = named or _kind_by_content(attributes)
-    shape = _shape(_OF_A_SHAPE.intersection(attributes))
+    shape, count_names = _shape(_OF_A_SHAPE.intersection(attributes))
     # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
     conversation_id, previous = None, None
-    if shape.conversation_id is not None and (
-        shape.conversation_id == semconv.CONVERSATION_ID or not (kind == "other" or shape.protocol)
+    if shape["conversation_id"] is not None and (
+        shape["conversation_id"] == semconv.CONVERSATION_ID or not (kind == "other" or shape["protocol"])
     ):
-        conversation_id = text(attributes[shape.conversation_id])
+        conversation_id = text(attributes[shape["conversation_id"]])
     if conversation_id is not None and conversation_id.startswith(_RESPONSE):
         conversation_id, previous = None, conversation_id
     traits: set[Trait] = set()
     if named is None and kind != "other":
         traits.add("by_content")
-    if shape.protocol or (span.scope_name or "").endswith(_PROTOCOLS):
+    if shape["protocol"] or (span.scope_name or "").endswith(_PROTOCOLS):
         traits.add("of_protocol")
         if span.kind == "SERVER":
             traits.add("of_server")
-    model = text(attributes[shape.model]) if shape.model else None
+    model = text(attributes[shape["model"]]) if shape["model"] else None
     exchanged, tokens = _NOTHING, NO_TOKENS
     if kind == "llm" or kind == "agent":
         exchanged = _exchanged(attributes, shape, kind, conversation_id, previous)
     if kind in _EXCHANGING:
-        if shape.turn_input or shape.turn_output:
+        if shape["turn_input"] or shape["turn_output"]:
             exchanged = exchanged._replace(exchange=_of_turn(attributes, shape, exchanged.exchange))
-        if shape.tokens:
-            tokens = _counts(span, attributes, shape, model, traits)
+        if count_names:
+            tokens = _counts(span, attributes, shape, count_names, model, traits)
     environment, service = (None, None) if kind == "other" else of_resource(span.resource)
-    state = _state(span, attributes) if shape.state or span.events else ()
+    state = _state(span, attributes) if shape["state"] or span.events else ()
     common = (
         SpanRef(
             span.trace_id,
@@ -257,11 +237,11 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
         ),
         shared_context(
             conversation_id,
-            text(attributes[shape.question_id]) if shape.question_id else None,
-            text(attributes[shape.user_id]) if shape.user_id else None,
-            tuple(texts(attributes[shape.tags])) if shape.tags else (),
+            text(attributes[shape["question_id"]]) if shape["question_id"] else None,
+            text(attributes[shape["user_id"]]) if shape["user_id"] else None,
+            tuple(texts(attributes[shape["tags"]])) if shape["tags"] else (),
             (),
-            (text(attributes[shape.agent_version]) if shape.agent_version else None)
+            (text(attributes[shape["agent_version"]]) if shape["agent_version"] else None)
             or text(span.resource.get(semconv.SERVICE_VERSION)),
             environment,
             None,
@@ -271,7 +251,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
         if state or exchanged.declarations or exchanged.instructions
         else NO_NOTES,
         agent,
-        _failure(span, attributes, kind) if shape.error or span.status != "UNSET" or span.events else None,
+        _failure(span, attributes, kind) if shape["error"] or span.status != "UNSET" or span.events else None,
         frozenset(traits) if traits else NO_TRAITS,
     )
     if kind == "other":
@@ -281,10 +261,10 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
             *common,
             exchanged.exchange,
             tokens,
-            text(attributes[shape.provider]) if shape.provider else None,
+            text(attributes[shape["provider"]]) if shape["provider"] else None,
             model,
-            text(attributes[shape.requested_model]) if shape.requested_model else None,
-            text(attributes[shape.call_key]) if shape.call_key else None,
+            text(attributes[shape["requested_model"]]) if shape["requested_model"] else None,
+            text(attributes[shape["call_key"]]) if shape["call_key"] else None,
             exchanged.digests,
             None,
             exchanged.code_executions,
@@ -303,13 +283,13 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
 
 def _call(attributes: Mapping[str, Any], shape: _Shape) -> tuple[str | None, str | None, str | None]:
     """Return the id, the arguments and the result of a tool's call."""
-    call_id = text(attributes[shape.call_id]) if shape.call_id else None
-    arguments = json_text(run_io.python_value(attributes[shape.arguments])) if shape.arguments else None
-    result = json_text(run_io.python_value(attributes[shape.result])) if shape.result else None
-    if arguments is None and shape.arguments_message:
-        arguments = _content_of_only(attributes[shape.arguments_message])
-    if result is None and shape.result_message:
-        result = _content_of_only(attributes[shape.result_message])
+    call_id = text(attributes[shape["call_id"]]) if shape["call_id"] else None
+    arguments = json_text(run_io.python_value(attributes[shape["arguments"]])) if shape["arguments"] else None
+    result = json_text(run_io.python_value(attributes[shape["result"]])) if shape["result"] else None
+    if arguments is None and shape["arguments_message"]:
+        arguments = _content_of_only(attributes[shape["arguments_message"]])
+    if result is None and shape["result_message"]:
+        result = _content_of_only(attributes[shape["result_message"]])
     return (
         None if call_id in _NOT_CALL_IDS else call_id,
         run_io.without_contexts(arguments) if arguments else arguments,
@@ -343,13 +323,13 @@ def _exchanged(
         # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
         executions = code_executions(outputs) or None
     if conversation_id is None and (kind == "llm" or previous):
-        response_id = text(attributes[shape.call_key]) if kind == "llm" and shape.call_key else None
+        response_id = text(attributes[shape["call_key"]]) if kind == "llm" and shape["call_key"] else None
         digests = conversation_digests(inputs, outputs) if history is None else history.digests(outputs)
         digests = with_responses(digests, previous, response_id)
     return _Read(
         exchange,
-        declared_tools(attributes[shape.declarations]) if shape.declarations else None,
-        instructions(attributes[shape.instructions] if shape.instructions else None, inputs),
+        declared_tools(attributes[shape["declarations"]]) if shape["declarations"] else None,
+        instructions(attributes[shape["instructions"]] if shape["instructions"] else None, inputs),
         digests,
         executions,
     )
@@ -357,20 +337,25 @@ def _exchanged(
 
 def _of_turn(attributes: Mapping[str, Any], shape: _Shape, exchange: MessageExchange) -> MessageExchange:
     """Return an exchange with the texts that a turn records of itself, which precede the messages."""
-    for field, name in (("user_input", shape.turn_input), ("response", shape.turn_output)):
+    for field, name in (("user_input", shape["turn_input"]), ("response", shape["turn_output"])):
         if name and ((own := text(attributes[name])) or attributes[name] == ""):
             exchange = exchange._replace(**{field: own or ""})  # type: ignore[arg-type]  # an empty reply is one
     return exchange
 
 
 def _counts(
-    span: Span, attributes: Mapping[str, Any], shape: _Shape, model: str | None, traits: set[Trait]
+    span: Span,
+    attributes: Mapping[str, Any],
+    shape: _Shape,
+    count_names: Sequence[tuple[str, str]],
+    model: str | None,
+    traits: set[Trait],
 ) -> TokenCounts:
     """Return the counts of tokens, the cached ones a part of the input."""
-    counts: dict[str, Any] = {field: count(attributes[name]) for field, name in shape.tokens}
+    counts: dict[str, Any] = {field: count(attributes[name]) for field, name in count_names}
     if counts.get("cached_input_tokens") or counts.get("cache_write_tokens"):
         provider, requested = (
-            text(attributes[name]) if name else None for name in (shape.provider, shape.requested_model)
+            text(attributes[name]) if name else None for name in (shape["provider"], shape["requested_model"])
         )
         placed = cached_tokens.placed(span.scope_name, attributes, counts, provider, model, requested)
         if placed.pop("cached_unplaced", False):
@@ -503,8 +488,8 @@ def _messages(
     attributes: Mapping[str, Any], shape: _Shape, conversation_id: str | None
 ) -> tuple[History | None, Any, Any]:
     """Return the request as a history, if it is one, its messages and those of the output; None for none."""
-    inputs = attributes[shape.inputs] if shape.inputs else None
-    outputs = parse_json(attributes[shape.outputs]) if shape.outputs else None
+    inputs = attributes[shape["inputs"]] if shape["inputs"] else None
+    outputs = parse_json(attributes[shape["outputs"]]) if shape["outputs"] else None
     history = None
     if isinstance(inputs, str):
         history = history_of(inputs, conversation_id)
