@@ -33,9 +33,10 @@ def bootstrap(broken: int, fixed: int, questions: int) -> Interval:
 
 def compared(broken: int, fixed: int, questions: int) -> Interval:
     """Return the interval of `spangrade compare`; from -1 to 1 where it states none."""
-    pairs = [([1.0], [0.0])] * broken + [([0.0], [1.0])] * fixed
-    pairs += [([1.0], [1.0])] * (questions - broken - fixed)
-    difference = paired_difference(pairs, (0.0, 1.0)).at()
+    same = [[1.0]] * (questions - broken - fixed)
+    first = [[1.0]] * broken + [[0.0]] * fixed + same
+    second = [[0.0]] * broken + [[1.0]] * fixed + same
+    difference = paired_difference(first, second, (0.0, 1.0)).at()
     return (-1.0, 1.0) if isinstance(difference, TooLittle) else (difference.low, difference.high)
 
 

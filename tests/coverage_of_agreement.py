@@ -42,9 +42,10 @@ _corrected = cache(corrected_rate)
 @cache
 def _difference(gained: int, lost: int, questions: int) -> Tested | TooLittle:
     """Return the difference of questions of which some gained and some lost."""
-    changed = [((0.0,), (1.0,))] * gained + [((1.0,), (0.0,))] * lost
-    same = [((1.0,), (1.0,))] * (questions - gained - lost)
-    return paired_difference(changed + same, (0.0, 1.0))
+    same = [(1.0,)] * (questions - gained - lost)
+    first = [(0.0,)] * gained + [(1.0,)] * lost + same
+    second = [(1.0,)] * gained + [(0.0,)] * lost + same
+    return paired_difference(first, second, (0.0, 1.0))
 
 
 def shares(repetitions: int, labels: int, seed: int = 1) -> Iterator[tuple[str, float]]:

@@ -131,7 +131,7 @@ def covered(cell: Cell, repetitions: int, random: np.random.Generator) -> float:
 
 def _difference(cell: Cell, first: list[list[float]], second: list[list[float]]) -> Difference | TooLittle:
     if cell.paired:
-        return paired_difference(list(zip(first, second, strict=True)), cell.bounds).at()
+        return paired_difference(first, second, cell.bounds).at()
     return unpaired_difference(first, second, cell.bounds).at()
 
 

@@ -21,6 +21,7 @@ import found_shifts
 import numpy as np
 from scipy import stats
 
+from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.compare import Change, compare
 from spangrade.evaluator.statistics.comparison.exact import ALPHA, MAX_EXACT, at_least_p, at_most_p, score
 from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
@@ -99,12 +100,13 @@ def simulated_error(
         before = _sessions(questions, rate, random)
         after = _sessions(questions, rate - margin, random)
         sides = [
-            OneSide([tuple(map(float, each)) for each in side], [0] * questions) for side in (before, after)
+            OneSide(ByQuestion.of([tuple(map(float, each)) for each in side]), np.zeros(questions, int))
+            for side in (before, after)
         ]
         if is_missing:
             sides[1] = _without_some(sides[1], random)
         first, second = Pairs(*sides, is_paired=True).filled(1.0, 0.0)
-        changes = [float(np.mean(b) - np.mean(a)) for a, b in zip(first, second, strict=True)]
+        changes = (second.means - first.means).tolist()
         gained = sum(change for change in changes if change > 0)
         lost = -sum(change for change in changes if change < 0)
         wrong += passes(int(gained + 1e-9), int(np.ceil(lost - 1e-9)), questions, margin)
@@ -117,11 +119,10 @@ def _sessions(questions: int, rate: float, random: np.random.Generator) -> list[
 
 
 def _without_some(side: OneSide, random: np.random.Generator) -> OneSide:
-    kept = [
-        tuple(value for value in values if random.random() > (0.5 if value == 0 else 0.02))
-        for values in side.values
-    ]
-    return OneSide(kept, [len(values) - len(rest) for values, rest in zip(side.values, kept, strict=True)])
+    is_kept = random.random(len(side.values.values)) > np.where(side.values.values == 0, 0.5, 0.02)
+    questions = np.arange(len(side.values)).repeat(side.values.counts)
+    counts = np.bincount(questions[is_kept], minlength=len(side.values))
+    return OneSide(ByQuestion(side.values.values[is_kept], counts), side.values.counts - counts)
 
 
 def power(questions: int, loss: float, differing: float) -> tuple[float, float]:

@@ -192,7 +192,7 @@ def _metric_json(change: MetricChange) -> dict[str, Any]:
         "observed": difference.estimate if has_too_little else None,
         "corrected_p_value": change.corrected_p,
         "paired": change.pairs.is_paired,
-        "inconclusive": [sum(side.unknown) for side in (first, second)],
+        "inconclusive": [int(side.unknown.sum()) for side in (first, second)],
         "note": change.note,
         "judge_error": None if change.judge_error is None else change.judge_error._asdict(),
     }

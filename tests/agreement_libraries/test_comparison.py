@@ -27,7 +27,7 @@ NUMBERS = (10, 50, 400)
 
 def own(first: np.ndarray, second: np.ndarray, bounds: tuple[float, float] = SHARE) -> Difference:
     """Return the paired difference of two arrays of questions and sessions."""
-    difference = paired_difference(list(zip(first.tolist(), second.tolist(), strict=True)), bounds).at()
+    difference = paired_difference(first.tolist(), second.tolist(), bounds).at()
     assert isinstance(difference, Difference)
     return difference
 

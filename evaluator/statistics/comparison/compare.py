@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.verdict import Verdict
+from spangrade.evaluator.statistics.comparison.by_question import EachQuestion
 from spangrade.evaluator.statistics.comparison.changes import (
     ChangedQuestion,
     changed_questions,
@@ -27,8 +28,8 @@ from spangrade.evaluator.statistics.comparison.differences import (
 from spangrade.evaluator.statistics.comparison.judge_error import MeasuredError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
 from spangrade.evaluator.statistics.comparison.pairs import (
+    Common,
     Pairs,
-    Values,
     are_of_other_questions,
     common_questions,
     pairs_of,
@@ -40,7 +41,6 @@ from spangrade.evaluator.statistics.comparison.sample import (
     Measured,
     Sample,
     is_judged,
-    mean,
     measured,
 )
 from spangrade.evaluator.statistics.intervals import ERROR, check_scipy
@@ -251,7 +251,7 @@ def _pairs(
     name: str,
     first: Sample,
     second: Sample,
-    common: Sequence[str],
+    common: Common,
     changed: Sequence[ChangedQuestion] | None,
 ) -> Pairs:
     """Return what both samples know of a metric; `changed` is None if what was graded otherwise counts."""
@@ -263,8 +263,8 @@ def _pairs(
 
 
 def difference_of(
-    first: Sequence[Values],
-    second: Sequence[Values],
+    first: EachQuestion,
+    second: EachQuestion,
     info: Measured,
     *,
     is_paired: bool,
@@ -282,7 +282,7 @@ def difference_of(
         if statistic is Statistic.MEDIAN:
             return median_difference(first, second, lowest, is_paired=is_paired)
     if is_paired:
-        found = paired_difference(list(zip(first, second, strict=True)), info.bounds)
+        found = paired_difference(first, second, info.bounds)
     else:
         found = unpaired_difference(first, second, info.bounds)
     if isinstance(found, TooLittle) or isinf(highest - lowest):
@@ -298,13 +298,13 @@ def _metric_change(
     info = measured(name, second, first)
     known = pairs.known()
     error = None if isinf(info.bounds[1] - info.bounds[0]) else _judge_error(name, first, second)
-    is_same = bool(known[0]) and first.session_ids == second.session_ids and known[0] == known[1]
+    is_same = len(known[0]) > 0 and first.session_ids == second.session_ids and known[0].is_same_as(known[1])
     if is_same and pairs.is_paired:
         same = "the same sessions and values"
         tested: Tested | TooLittle = Tested(0.0, lambda _: (0.0, 0.0), 1.0, len(known[0]), same)
     else:
         tested = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
-    means = [fmean(list(map(mean, side))) if side else None for side in known]
+    means = [fmean(side.means.tolist()) if len(side) else None for side in known]
     note = "; ".join(changes_of_metric(name, first, second, changed))
     return MetricChange(
         name,

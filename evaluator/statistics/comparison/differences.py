@@ -32,13 +32,12 @@ generalization of 'Student's' problem when several different population variance
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
-from statistics import NormalDist, fmean, variance
-from typing import NamedTuple
+from statistics import NormalDist, fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spangrade.evaluator.statistics.comparison.by_question import ByQuestion, EachQuestion
 from spangrade.evaluator.statistics.comparison.exact import ALPHA, MAX_EXACT, at_least_p, at_most_p, interval
-from spangrade.evaluator.statistics.comparison.sample import mean
 from spangrade.evaluator.statistics.intervals import (
     ERROR,
     exchange_p_value,
@@ -46,11 +45,12 @@ from spangrade.evaluator.statistics.intervals import (
     student_quantile,
 )
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 MIN_QUESTIONS = 10  # of values without bounds
 MIN_QUESTIONS_FOR_T = 30  # for values with bounds: with 10, t contains the true difference in 91% only
 MIN_DIFFERENT = 10  # of values without bounds that are mostly equal: with 5, an interval contains it in 92%
-
-Values = Sequence[float]  # of the sessions of one question
 
 
 class Flips(NamedTuple):
@@ -183,77 +183,86 @@ class _Scale(NamedTuple):
     is_log: bool = False
     is_adjusted: bool = False
 
-    def mean(self, values: Values) -> float:
-        """Return the mean of a question's values on the scale."""
-        return mean([math.log(value) for value in values] if self.is_log else values) / self.span
+    def means(self, side: ByQuestion) -> NDArray[Any]:
+        """Return the mean of the values of each question on the scale."""
+        import numpy as np
+
+        return (side.mapped(np.log) if self.is_log else side).means / self.span
 
 
 def paired_difference(
-    pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]
+    first: EachQuestion, second: EachQuestion, bounds: tuple[float, float]
 ) -> Tested | TooLittle:
     """Return the difference between two samples of the same questions, or why there is too little data.
 
-    Without bounds it is that of the geometric means, as a factor. `pairs` has the values of each question in
-    the first and in the second sample, `bounds` the metric's lowest and highest possible value. Raises
-    InputError if scipy is not installed.
+    Without bounds it is that of the geometric means, as a factor. `first` and `second` have the values of
+    each question, `bounds` the metric's lowest and highest possible value. Raises InputError if scipy is not
+    installed.
     """
-    questions = len(pairs)
+    import numpy as np
+
+    sides = ByQuestion.of(first), ByQuestion.of(second)
+    questions = len(sides[0])
     if not questions:
         return TooLittle("no question can be compared")
-    means = [(mean(first), mean(second)) for first, second in pairs]
-    different = sum(first != second for first, second in means)
-    values = [value for pair in pairs for sample in pair for value in sample]
-    if _is_bounded(bounds) and (questions < MIN_QUESTIONS or all(value in bounds for value in values)):
-        return _exact(means, bounds)
+    before, after = (side.means for side in sides)
+    different = int((before != after).sum())
+    values = np.concatenate([side.values for side in sides])
+    if _is_bounded(bounds) and (questions < MIN_QUESTIONS or _is_binary(values, bounds)):
+        return _exact(before, after, bounds)
     scale = _scale(values, questions, bounds, rare=different < questions / 2)
     if isinstance(scale, TooLittle):
-        return _observed(scale, pairs, bounds)
+        return _observed(scale, sides, bounds)
     if scale.is_adjusted and math.isinf(bounds[1] - bounds[0]):
         if 0 < different < MIN_DIFFERENT:
             few = TooLittle(
                 f"{different} of {questions} questions differ; at least {MIN_DIFFERENT} are needed"
             )
-            return _observed(few, pairs, bounds)
-        largest = max(abs(scale.mean(second) - scale.mean(first)) for first, second in pairs)
+            return _observed(few, sides, bounds)
+        largest = float(abs(_distances(scale, sides)).max())
         scale = scale._replace(span=largest or 1.0)
-    differences = [scale.mean(second) - scale.mean(first) for first, second in pairs]
-    estimate = fmean(differences)
+    differences = _distances(scale, sides)
+    estimate = _mean(differences)
     if not scale.is_adjusted:
-        error = math.sqrt(variance(differences) / questions)
+        error = math.sqrt(_variance(differences) / questions)
         return _student(estimate, error, questions - 1, scale, questions, "paired t")
-    adjusted = [*differences, 1.0, -1.0]  # each sample wins one of the added questions
-    center = fmean(adjusted)
-    error = math.sqrt((fmean([d * d for d in adjusted]) - center**2) / len(adjusted))
+    adjusted = np.append(differences, [1.0, -1.0])  # each sample wins one of the added questions
+    center = _mean(adjusted)
+    error = math.sqrt((_mean(adjusted**2) - center**2) / len(adjusted))
     return _normal(estimate, center, error, scale, questions, "Bonett-Price")
 
 
 def unpaired_difference(
-    first: Sequence[Values], second: Sequence[Values], bounds: tuple[float, float]
+    first: EachQuestion, second: EachQuestion, bounds: tuple[float, float]
 ) -> Tested | TooLittle:
     """Return the difference between two samples of different questions, or why there is too little data.
 
     `first` and `second` have the values of each question; `bounds` are those of `paired_difference`. Raises
     InputError if scipy is not installed.
     """
-    questions = min(len(first), len(second))
+    import numpy as np
+
+    sides = ByQuestion.of(first), ByQuestion.of(second)
+    questions = min(map(len, sides))
     if not questions:
         return TooLittle("no session has a value in both")
-    values = [value for sample in (first, second) for question in sample for value in question]
+    values = np.concatenate([side.values for side in sides])
     scale = _scale(values, questions, bounds, rare=_mostly_one(values))
     if isinstance(scale, TooLittle):
         return scale
     if scale.is_adjusted and math.isinf(bounds[1] - bounds[0]):
         return TooLittle("most of the values are equal")
-    means = [[scale.mean(question) for question in sample] for sample in (first, second)]
-    estimate = fmean(means[1]) - fmean(means[0])
+    means = [scale.means(side) for side in sides]
+    estimate = _mean(means[1]) - _mean(means[0])
     if not scale.is_adjusted:
-        errors = [variance(sample) / len(sample) for sample in means]
+        errors = [_variance(sample) / len(sample) for sample in means]
         weights = sum(error**2 / (len(sample) - 1) for error, sample in zip(errors, means, strict=True))
         freedom = sum(errors) ** 2 / weights if weights else questions - 1
         return _student(estimate, math.sqrt(sum(errors)), freedom, scale, questions, "Welch's t")
     lowest = bounds[0] / scale.span
-    adjusted = [[*sample, lowest + 1.0, lowest] for sample in means]  # of two more, each sample meets one
-    center = fmean(adjusted[1]) - fmean(adjusted[0])
+    more = [lowest + 1.0, lowest]  # of two more questions, each sample meets one
+    adjusted = [np.append(sample, more) for sample in means]
+    center = _mean(adjusted[1]) - _mean(adjusted[0])
     error = math.sqrt(sum(_mean_square(sample) / len(sample) for sample in adjusted))
     return _normal(estimate, center, error, scale, questions, "Agresti-Caffo")
 
@@ -277,68 +286,87 @@ def _is_bounded(bounds: tuple[float, float]) -> bool:
     return math.isfinite(bounds[0]) and math.isfinite(bounds[1])
 
 
-def _exact(means: Sequence[tuple[float, float]], bounds: tuple[float, float]) -> Tested:
+def _exact(before: NDArray[Any], after: NDArray[Any], bounds: tuple[float, float]) -> Tested:
     """Return the difference of values with bounds by the exact test of flips, given each question's means."""
     span = bounds[1] - bounds[0]
-    differences = [(second - first) / span for first, second in means]
-    gained = math.fsum(each for each in differences if each > 0)
-    lost = -math.fsum(each for each in differences if each < 0)
-    sides = [test(gained, lost, len(means), 0.0) for test in (at_least_p, at_most_p)]
+    questions = len(before)
+    differences = (after - before) / span
+    gained = math.fsum(differences[differences > 0].tolist())
+    lost = -math.fsum(differences[differences < 0].tolist())
+    sides = [test(gained, lost, questions, 0.0) for test in (at_least_p, at_most_p)]
 
     def bounds_of(error: float) -> tuple[float, float]:
-        low, high = interval(gained, lost, len(means), error)
+        low, high = interval(gained, lost, questions, error)
         return low * span, high * span
 
     return Tested(
-        fmean(differences) * span,
+        _mean(differences) * span,
         bounds_of,
         min(1.0, 2 * min(sides)),
-        len(means),
-        "exact" if len(means) <= MAX_EXACT else "Tango's score",
+        questions,
+        "exact" if questions <= MAX_EXACT else "Tango's score",
         flips=Flips(gained, lost, span),
     )
 
 
-def _observed(
-    why: TooLittle, pairs: Sequence[tuple[Values, Values]], bounds: tuple[float, float]
-) -> TooLittle:
+def _observed(why: TooLittle, sides: tuple[ByQuestion, ByQuestion], bounds: tuple[float, float]) -> TooLittle:
     """Return why there is no interval with the observed difference, and the exact test that nothing changed.
 
     The test is that of all ways to exchange the two samples of a question: without a change, each is as
     likely.
     """
-    values = [value for pair in pairs for sample in pair for value in sample]
-    scale = _Scale(is_log=bounds[0] >= 0 and all(value > 0 for value in values))
-    differences = [scale.mean(second) - scale.mean(first) for first, second in pairs]
-    estimate = fmean(differences)
-    p_value = exchange_p_value(differences)
+    scale = _Scale(is_log=bounds[0] >= 0 and all((side.values > 0).all() for side in sides))
+    differences = _distances(scale, sides)
+    estimate = _mean(differences)
+    p_value = exchange_p_value(differences.tolist())
     return why._replace(
         estimate=math.exp(estimate) if scale.is_log else estimate, is_ratio=scale.is_log, p_value=p_value
     )
 
 
-def _scale(values: Values, questions: int, bounds: tuple[float, float], *, rare: bool) -> _Scale | TooLittle:
+def _scale(
+    values: NDArray[Any], questions: int, bounds: tuple[float, float], *, rare: bool
+) -> _Scale | TooLittle:
     """Return how to compare values, or that there are too few questions; `rare` if few values differ."""
     low, high = bounds
     if _is_bounded(bounds):
-        is_binary = all(value in bounds for value in values)
-        is_adjusted = is_binary or rare or questions < MIN_QUESTIONS_FOR_T
+        is_adjusted = rare or questions < MIN_QUESTIONS_FOR_T or _is_binary(values, bounds)
         return _Scale(high - low if is_adjusted else 1.0, is_adjusted=is_adjusted)
     if questions < MIN_QUESTIONS:
         return TooLittle(f"{questions} questions; at least {MIN_QUESTIONS} are needed", MIN_QUESTIONS)
-    if low >= 0 and all(value > 0 for value in values):
+    if low >= 0 and (values > 0).all():
         return _Scale(is_log=True, is_adjusted=rare)
     return TooLittle("a value is 0 or less: there is no geometric mean")
 
 
-def _mostly_one(values: Values) -> bool:
+def _is_binary(values: NDArray[Any], bounds: tuple[float, float]) -> bool:
+    return bool(((values == bounds[0]) | (values == bounds[1])).all())
+
+
+def _mostly_one(values: NDArray[Any]) -> bool:
     """Return whether more than half of the values are the same."""
-    return bool(values) and Counter(values).most_common(1)[0][1] > len(values) / 2
+    import numpy as np
+
+    return bool(np.unique(values, return_counts=True)[1].max() > len(values) / 2)
 
 
-def _mean_square(values: Values) -> float:
-    center = fmean(values)
-    return fmean([(value - center) ** 2 for value in values])
+def _distances(scale: _Scale, sides: tuple[ByQuestion, ByQuestion]) -> NDArray[Any]:
+    """Return how much larger each question is in the second sample, on a scale."""
+    differences: NDArray[Any] = scale.means(sides[1]) - scale.means(sides[0])
+    return differences
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return fmean(values.tolist())  # without an error of rounding, which a bound may hang on
+
+
+def _variance(values: NDArray[Any]) -> float:
+    """Return the variance of a sample."""
+    return _mean_square(values) * len(values) / (len(values) - 1)
+
+
+def _mean_square(values: NDArray[Any]) -> float:
+    return _mean((values - _mean(values)) ** 2)
 
 
 def _normal(

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.alerts import parse_loss
+from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.changes import changes_of_metric
 from spangrade.evaluator.statistics.comparison.compare import (
     Comparison,
@@ -28,9 +28,8 @@ from spangrade.evaluator.statistics.comparison.compare import (
     difference_of,
 )
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle, paired_difference
-from spangrade.evaluator.statistics.comparison.pairs import Values
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
-from spangrade.evaluator.statistics.comparison.sample import PASSED, mean
+from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.errors import ExitCode
 from spangrade.tracer.fields import FieldError
@@ -227,7 +226,7 @@ def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
     if not pairs.is_paired:
         return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both", accepted)
     broken = len(pairs.flipped[0])
-    possible = sum(map(_is_worse, *pairs.filled(1.0, 0.0))) - broken
+    possible = int(pairs.worse(1.0, 0.0).sum()) - broken
     reason = f"{counted(broken, 'question')} broke"
     if broken > gate.most:
         return GateResult(gate.text, GateOutcome.FAILED, reason, accepted)
@@ -255,7 +254,7 @@ def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
         return GateResult(gate.text, GateOutcome.FAILED, f"{reason}: a loss (p {best:.2g})")
     worst = pairs.filled(1.0, 0.0)
     p_value = _flipped_p(*worst)
-    more_broke = sum(map(_is_worse, *worst)) > sum(map(_is_worse, *reversed(worst)))
+    more_broke = (worst[1].means < worst[0].means).sum() > (worst[0].means < worst[1].means).sum()
     if p_value is None and not more_broke:
         return GateResult(gate.text, GateOutcome.PASSED, reason)
     at_best = "" if pairs.comparable == pairs.total else " at best"
@@ -263,14 +262,10 @@ def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
     return GateResult(gate.text, GateOutcome.UNSETTLED, f"{reason}: the test cannot tell{shown}")
 
 
-def _flipped_p(before: Sequence[Values], after: Sequence[Values]) -> float | None:
+def _flipped_p(before: ByQuestion, after: ByQuestion) -> float | None:
     """Return the p-value of the exact test if fewer of the sessions pass than before, else None."""
-    found = paired_difference(list(zip(before, after, strict=True)), (0.0, 1.0))
+    found = paired_difference(before, after, (0.0, 1.0))
     return found.p_value if found.estimate is not None and found.estimate < 0 else None
-
-
-def _is_worse(before: Sequence[float], after: Sequence[float]) -> bool:
-    return mean(after) < mean(before)
 
 
 def _gated(name: str, comparison: Comparison) -> tuple[MetricChange | None, Statistic]:

@@ -22,8 +22,8 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
 
-from spangrade.evaluator.statistics.comparison.differences import Tested, TooLittle, Values
-from spangrade.evaluator.statistics.comparison.sample import mean
+from spangrade.evaluator.statistics.comparison.by_question import ByQuestion, EachQuestion
+from spangrade.evaluator.statistics.comparison.differences import Tested, TooLittle
 from spangrade.evaluator.statistics.intervals import (
     exchange_p_value,
     student_p_value,
@@ -43,7 +43,7 @@ _ROUNDING = 1e-9
 
 
 def mean_difference(
-    first: Sequence[Values], second: Sequence[Values], lowest: float, *, is_paired: bool
+    first: EachQuestion, second: EachQuestion, lowest: float, *, is_paired: bool
 ) -> Tested | TooLittle:
     """Return the difference of two means: as a factor, if both are positive and no value may be below 0.
 
@@ -53,7 +53,7 @@ def mean_difference(
     questions = min(len(first), len(second))
     if not questions:
         return TooLittle("no question can be compared")
-    before, after = (list(map(mean, side)) for side in (first, second))
+    before, after = (ByQuestion.of(side).means.tolist() for side in (first, second))
     is_ratio = lowest >= 0 and fmean(before) > 0 and fmean(after) > 0
     estimate = fmean(after) / fmean(before) if is_ratio else fmean(after) - fmean(before)
     differing = sum(a != b for a, b in zip(before, after, strict=True)) if is_paired else questions
@@ -74,7 +74,7 @@ def mean_difference(
 
 
 def median_difference(
-    first: Sequence[Values], second: Sequence[Values], lowest: float, *, is_paired: bool
+    first: EachQuestion, second: EachQuestion, lowest: float, *, is_paired: bool
 ) -> Tested | TooLittle:
     """Return the median of the questions' factors, or of their differences if a value is 0 or may be below.
 
@@ -82,9 +82,10 @@ def median_difference(
     """
     from scipy.stats import quantile_test
 
-    if not is_paired or not first:
+    if not is_paired or not len(first):
         return TooLittle("a median needs questions that both have")
-    pairs = [(mean(a), mean(b)) for a, b in zip(first, second, strict=True)]
+    means = (ByQuestion.of(side).means.tolist() for side in (first, second))
+    pairs = list(zip(*means, strict=True))
     is_ratio = lowest >= 0 and all(a > 0 and b > 0 for a, b in pairs)
     changes = [b / a if is_ratio else b - a for a, b in pairs]
     found = quantile_test(changes, q=float(is_ratio), p=0.5)

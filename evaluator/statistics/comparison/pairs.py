@@ -7,31 +7,43 @@ best and the worst case of what is unknown are known all the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from operator import and_
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from itertools import compress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spangrade.evaluator.statistics.comparison.sample import Sample, mean
+from spangrade.evaluator.statistics.comparison.by_question import AtPlaces, ByQuestion, Values
+from spangrade.evaluator.statistics.comparison.sample import Sample
 
-Values = tuple[float, ...]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class OneSide(NamedTuple):
     """One sample's side of questions: the values of the sessions of each, and how many are unknown."""
 
-    values: Sequence[Values]
-    unknown: Sequence[int]
+    values: ByQuestion
+    unknown: NDArray[Any]
 
     @property
-    def are_known(self) -> list[bool]:
+    def are_known(self) -> NDArray[Any]:
         """Whether every session of a question has a value, by question."""
-        return [bool(values) and not unknown for values, unknown in zip(*self, strict=True)]
+        known: NDArray[Any] = (self.values.counts > 0) & (self.unknown == 0)
+        return known
 
-    def filled(self, value: float) -> list[Values]:
+    def where(self, chosen: NDArray[Any]) -> OneSide:
+        """Return the questions of which `chosen` is true."""
+        return OneSide(self.values.where(chosen), self.unknown[chosen])
+
+    def without(self, chosen: NDArray[Any]) -> OneSide:
+        """Return all questions, of which those that are chosen are unknown."""
+        values, counts = self.values.values, self.values.counts
+        kept = ByQuestion(values[~chosen.repeat(counts)], counts * ~chosen)
+        return OneSide(kept, self.unknown * ~chosen + chosen)
+
+    def filled(self, value: float) -> ByQuestion:
         """Return the values of all questions, with this one in place of what is unknown."""
-        return [
-            (*values, *(value,) * max(unknown, not values)) for values, unknown in zip(*self, strict=True)
-        ]
+        return self.values.filled(value, self.unknown.clip(self.values.counts == 0))
 
 
 class Pairs(NamedTuple):
@@ -49,9 +61,8 @@ class Pairs(NamedTuple):
     @property
     def comparable(self) -> int:
         """How many questions are known in full: on both sides if they are paired."""
-        if self.is_paired:
-            return sum(map(and_, self.of_first.are_known, self.of_second.are_known))
-        return sum(self.of_first.are_known) + sum(self.of_second.are_known)
+        first, second = self.of_first.are_known, self.of_second.are_known
+        return int((first & second).sum() if self.is_paired else first.sum() + second.sum())
 
     @property
     def total(self) -> int:
@@ -59,41 +70,114 @@ class Pairs(NamedTuple):
         first, second = len(self.of_first.values), len(self.of_second.values)
         return first if self.is_paired else first + second
 
-    def known(self) -> tuple[list[Values], list[Values]]:
+    def known(self) -> tuple[ByQuestion, ByQuestion]:
         """Return the values that are known, of pairs those with a value on both sides."""
         first, second = self.of_first.values, self.of_second.values
+        of_first, of_second = first.counts > 0, second.counts > 0
         if self.is_paired:
-            pairs = [(a, b) for a, b in zip(first, second, strict=True) if a and b]
-            return [a for a, _ in pairs], [b for _, b in pairs]
-        return list(filter(None, first)), list(filter(None, second))
+            of_first = of_second = of_first & of_second
+        return first.where(of_first), second.where(of_second)
 
     @property
     def flipped(self) -> tuple[Sequence[str], Sequence[str]]:
         """The pairs that broke, and that were fixed, whatever the unknown shares are."""
-        lower = zip(self.keys, *self.filled(0.0, 1.0), strict=True) if self.is_paired else ()
-        higher = zip(self.keys, *self.filled(1.0, 0.0), strict=True) if self.is_paired else ()
-        broken = [key for key, a, b in lower if a != b and mean(b) < mean(a)]
-        return broken, [key for key, a, b in higher if a != b and mean(b) > mean(a)]
+        broken, fixed = (list(compress(self.keys, each.tolist())) for each in self._flips())
+        return broken, fixed
 
     @property
     def undecided(self) -> int:
         """How many pairs are not known in full, without those that flipped all the same."""
-        known = map(and_, self.of_first.are_known, self.of_second.are_known)
-        flipped = {*self.flipped[0], *self.flipped[1]}
-        return sum(
-            not is_known and key not in flipped for key, is_known in zip(self.keys, known, strict=True)
-        )
+        if not self.is_paired:
+            return 0
+        broken, fixed = self._flips()
+        return int((~(self.of_first.are_known & self.of_second.are_known | broken | fixed)).sum())
 
-    def filled(self, in_first: float, in_second: float) -> tuple[list[Values], list[Values]]:
+    def filled(self, in_first: float, in_second: float) -> tuple[ByQuestion, ByQuestion]:
         """Return all questions, with one value in place of all that is unknown on each side."""
         return self.of_first.filled(in_first), self.of_second.filled(in_second)
+
+    def worse(self, in_first: float, in_second: float) -> NDArray[Any]:
+        """Return which pairs are lower in the second sample, with these values for what is unknown."""
+        first, second = self.filled(in_first, in_second)
+        return second.means < first.means
+
+    def _flips(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return which pairs broke, and which were fixed."""
+        import numpy as np
+
+        if not self.is_paired:
+            return np.zeros(0, bool), np.zeros(0, bool)
+        first, second = self.filled(1.0, 0.0)
+        return self.worse(0.0, 1.0), second.means > first.means
+
+
+class Common:
+    """The questions and sessions of the first sample that are compared one by one, in their order.
+
+    `answered` are those that a session of the first sample answers.
+    """
+
+    def __init__(self, keys: Sequence[str], answered: Collection[str] = ()) -> None:
+        self.keys = keys
+        self._answered = answered
+        self._places = {key: place for place, key in enumerate(keys)}
+        # Of all sessions of a sample: they are the same for all of its metrics.
+        self._of_all: dict[int, tuple[Sequence[str], NDArray[Any]]] = {}
+
+    def places(self, keys: Collection[str]) -> NDArray[Any]:
+        """Return the place of each key, -1 of one that is not compared."""
+        import numpy as np
+
+        return np.fromiter((self._places.get(key, -1) for key in keys), int, len(keys))
+
+    @cached_property
+    def is_unanswered(self) -> NDArray[Any]:
+        """Which of the questions no session of the first sample answers."""
+        return ~self.has(self._answered)
+
+    def has(self, keys: Collection[str]) -> NDArray[Any]:
+        """Return which of the questions are among these."""
+        import numpy as np
+
+        found = np.zeros(len(self.keys), bool)
+        found[self.places([key for key in keys if key in self._places])] = True
+        return found
+
+    def side(self, values: Mapping[str, Values], unknown: Mapping[str, int]) -> tuple[OneSide, NDArray[Any]]:
+        """Return one side of the questions, and to which of them the metric applies.
+
+        A question without values and unknown ones counts as one unknown.
+        """
+        import numpy as np
+
+        number = len(self.keys)
+        places, found = self._located(values)
+        is_common = places >= 0
+        places, found = places[is_common], found[is_common]
+        order = places.argsort(kind="stable")
+        counts = np.bincount(places, minlength=number)
+        not_known = np.zeros(number, int)
+        places = self.places(unknown)
+        not_known[places[places >= 0]] = np.fromiter(unknown.values(), int, len(unknown))[places >= 0]
+        applies = (counts > 0) | (not_known > 0)
+        return OneSide(ByQuestion(found[order], counts), np.where(applies, not_known, 1)), applies
+
+    def _located(self, values: Mapping[str, Values]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the place of each value among the questions, and the values."""
+        if not isinstance(values, AtPlaces):
+            each = ByQuestion.of(list(values.values()))
+            return self.places(values).repeat(each.counts), each.values
+        if id(values.all_keys) not in self._of_all:
+            self._of_all[id(values.all_keys)] = values.all_keys, self.places(values.all_keys)
+        places, found = values.by_place
+        return self._of_all[id(values.all_keys)][1][places], found
 
 
 def pairs_of(
     metric: str,
     first: Sample,
     second: Sample,
-    common: Sequence[str],
+    common: Common,
     incomparable: Collection[str] = (),
     *,
     none: bool = False,
@@ -104,38 +188,29 @@ def pairs_of(
     With `none` all its values are.
     """
     sides = [(sample.values.get(metric, {}), sample.unknown.get(metric, {})) for sample in (first, second)]
-    if not common:
+    if not common.keys:
         before, after = (
-            _side(dict.fromkeys([*known, *not_known]), known, not_known) for known, not_known in sides
+            Common([*dict.fromkeys([*known, *not_known])]).side(known, not_known)[0]
+            for known, not_known in sides
         )
-        return Pairs(before, _unknown(len(after.values)) if none else after, is_paired=False)
-    (values, unknown), (values_then, unknown_then) = sides
-    keys = [
-        key
-        for key in common
-        if key in values
-        or key in unknown
-        # It applied to the question in neither, or not in the first.
-        or (key not in first.keys_of_graded and (key in values_then or key in unknown_then))
-    ]
-    if none:
-        values_then, unknown_then = {}, {}
-    elif incomparable:
-        values_then = {key: one for key, one in values_then.items() if key not in incomparable}
-        unknown_then = {key: one for key, one in unknown_then.items() if key not in incomparable}
-    before, after = _side(keys, values, unknown), _side(keys, values_then, unknown_then)
-    return Pairs(before, after, is_paired=True, keys=keys)
+        return Pairs(before, after.without(after.unknown >= 0) if none else after, is_paired=False)
+    (before, applies), (after, applies_then) = (common.side(*side) for side in sides)
+    # It applied to the question in neither, or not in the first.
+    applies |= applies_then & common.is_unanswered
+    if none or incomparable:
+        after = after.without(applies if none else common.has(incomparable))
+    keys = list(compress(common.keys, applies.tolist()))
+    return Pairs(before.where(applies), after.where(applies), is_paired=True, keys=keys)
 
 
-def common_questions(first: Sample, second: Sample, *, others: bool = False) -> tuple[str, ...]:
+def common_questions(first: Sample, second: Sample, *, others: bool = False) -> Common:
     """Return the questions and sessions of the first sample that are compared in pairs, in order.
 
     If no question is in both samples, nothing is paired with `others`; without it, all questions of the first
     are, and the second has no value for any of them.
     """
-    if not others and are_of_other_questions(first, second):
-        return tuple(sorted(first.keys_by_kind[0]))
-    return tuple(sorted(_common(first, second)))
+    is_apart = not others and are_of_other_questions(first, second)
+    return Common(sorted(first.keys_by_kind[0] if is_apart else _common(first, second)), first.keys_of_graded)
 
 
 def are_of_other_questions(first: Sample, second: Sample) -> bool:
@@ -151,15 +226,3 @@ def _common(first: Sample, second: Sample) -> frozenset[str]:
     """
     of_first, of_second = first.keys_by_kind, second.keys_by_kind
     return frozenset().union(*(a for a, b in zip(of_first, of_second, strict=True) if a & b))
-
-
-def _unknown(questions: int) -> OneSide:
-    return OneSide([()] * questions, [1] * questions)
-
-
-def _side(keys: Iterable[str], values: Mapping[str, Values], unknown: Mapping[str, int]) -> OneSide:
-    """Return one side of questions; a question without values and unknown ones counts as one unknown."""
-    keys = list(keys)
-    return OneSide(
-        [values.get(key, ()) for key in keys], [unknown.get(key, int(key not in values)) for key in keys]
-    )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import fmean
 from typing import NamedTuple, TypeVar
 
 from spangrade.evaluator.grading.verdict import Verdict
@@ -138,11 +137,6 @@ _Value = TypeVar("_Value")
 
 def _only(by_key: Mapping[str, _Value], keys: Collection[str]) -> dict[str, _Value]:
     return {key: value for key, value in by_key.items() if key in keys}
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the mean of the values of a question, of which there is nearly always one."""
-    return values[0] if len(values) == 1 else fmean(values)
 
 
 def passed(graded: Iterable[Graded]) -> dict[str, tuple[float, ...]]:

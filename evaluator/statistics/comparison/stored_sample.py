@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from spangrade.evaluator.grading.run_list import BRANCH
@@ -15,7 +16,7 @@ from spangrade.evaluator.grading.stored_questions import expectation
 from spangrade.evaluator.metrics.stored_values import only_run, stored_question_json
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.agreement.stored import judged_as_people
-from spangrade.evaluator.statistics.comparison.pairs import Values
+from spangrade.evaluator.statistics.comparison.by_question import AtPlaces
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
@@ -103,18 +104,10 @@ class Expectations(dict[str | None, str]):
         return found
 
 
-def _values(places: Sequence[int], values: Sequence[float], keys: Sequence[str]) -> dict[str, Values]:
-    """Return the values of a metric by question, those of a question in the order of its sessions.
-
-    `places` are the positions of their sessions, `keys` the key of the session at each position.
-    """
-    alone: dict[str, Values] = dict(zip(map(keys.__getitem__, places), zip(values, strict=True), strict=True))
-    if len(alone) == len(places):
-        return alone
-    found: dict[str, list[tuple[int, float]]] = {}
-    for place, value in zip(places, values, strict=True):
-        found.setdefault(keys[place], []).append((place, value))
-    return {key: tuple(value for _, value in sorted(each)) for key, each in found.items()}
+def _columns(store: Store, text: str, parameters: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
+    """Return the rows of a query, their lists as arrays where numpy is installed, as it is with scipy."""
+    found = store.connection.execute(text, parameters)
+    return found.fetchall() if find_spec("numpy") is None else zip(*found.fetchnumpy().values(), strict=True)
 
 
 def _sample(
@@ -127,7 +120,10 @@ def _sample(
 
     graded = graded_sessions(store, chosen, parameters)
     keys = [one.key for one in graded]
-    values = {metric: _values(places, found, keys) for metric, places, found in rows("values")}
+    values = {
+        metric: AtPlaces(keys, places, found)
+        for metric, places, found in _columns(store, _query("values").format(chosen=chosen), parameters)
+    }
     metrics: dict[str, Measured] = {}
     for metric, better, low, high, unit, threshold, version in rows("measured"):
         before = metrics.get(metric, Measured(better, (low, high), unit, (), ()))

@@ -1,7 +1,7 @@
--- The values of each metric in the order in which they were stored, and the places of their sessions in graded_sessions.sql.
--- Two lists for each metric: 300,000 rows with the names of questions and sessions take a third longer, and then a lookup each.
+-- The values of each metric, the metrics in the order in which they were stored, and the places of their sessions in
+-- graded_sessions.sql, in any order: two lists for each metric take a fifth of the time of ordered ones.
 WITH chosen AS (SELECT *, row_number() OVER (ORDER BY question_id, session_id) - 1 AS place FROM ({chosen}))
-SELECT metric, list(place ORDER BY scores.rowid), list(value ORDER BY scores.rowid)
+SELECT metric, list(place), list(value)
 FROM scores JOIN chosen USING (run_id, session_id)
 WHERE outcome = 'score' AND isfinite(value)
 GROUP BY metric

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
@@ -26,9 +27,16 @@ def rounded(difference: Difference | TooLittle) -> tuple[float | str | int | boo
     return tuple(round(value, 4) if isinstance(value, float) else value for value in difference)
 
 
+def paired(
+    pairs: Sequence[tuple[Sequence[float], Sequence[float]]], bounds: tuple[float, float]
+) -> Difference | TooLittle:
+    first, second = zip(*pairs, strict=True)
+    return paired_difference(first, second, bounds).at()
+
+
 def test_shares_of_the_same_questions_have_the_exact_interval() -> None:
     pairs = [((1.0,), (0.0,))] * 6 + [((0.0,), (1.0,))] + [((1.0,), (1.0,))] * 13
-    assert rounded(paired_difference(pairs, SHARE).at()) == (
+    assert rounded(paired(pairs, SHARE)) == (
         -0.25, -0.504, 0.0172, 0.0731, 20, "exact", False, Flips(1.0, 6.0), 1.0, 0.05
     )  # fmt: skip
 
@@ -42,13 +50,13 @@ def test_shares_of_different_questions_follow_agresti_and_caffo() -> None:
 
 
 def test_a_question_is_one_whatever_the_number_of_its_sessions() -> None:
-    once = paired_difference([((1.0,), (0.0,))] * 10, SHARE).at()
-    assert once == paired_difference([((1.0,) * 5, (0.0,) * 5)] * 10, SHARE).at()
+    once = paired([((1.0,), (0.0,))] * 10, SHARE)
+    assert once == paired([((1.0,) * 5, (0.0,) * 5)] * 10, SHARE)
 
 
 def test_geometric_means_are_compared_as_factors() -> None:
     pairs = [((float(n),), (n * (1.5 if n % 2 else 2.0),)) for n in range(1, 13)]
-    difference = paired_difference(pairs, POSITIVE).at()
+    difference = paired(pairs, POSITIVE)
     assert isinstance(difference, Difference)
     assert difference.is_ratio
     assert difference.estimate == pytest.approx(math.sqrt(1.5 * 2.0))
@@ -58,7 +66,7 @@ def test_geometric_means_are_compared_as_factors() -> None:
 
 def test_values_of_zero_have_no_geometric_mean() -> None:
     pairs = [((float(n % 4),), (float(n % 4 + n % 3),)) for n in range(40)]
-    none = paired_difference(pairs, POSITIVE).at()
+    none = paired(pairs, POSITIVE)
     assert isinstance(none, TooLittle)
     assert none.reason == "a value is 0 or less: there is no geometric mean"
     assert none.estimate == pytest.approx(0.975)
@@ -68,7 +76,7 @@ def test_values_of_zero_have_no_geometric_mean() -> None:
 def test_few_costs_have_the_observed_factor_and_the_exact_test_of_all_exchanges(
     questions: int, p_value: float
 ) -> None:
-    few = paired_difference([((1.0,), (2.0 + n,)) for n in range(questions)], POSITIVE).at()
+    few = paired([((1.0,), (2.0 + n,)) for n in range(questions)], POSITIVE)
     assert isinstance(few, TooLittle)
     assert (few.reason, few.needed) == (f"{questions} questions; at least 10 are needed", 10)
     assert (few.is_ratio, few.p_value) == (True, pytest.approx(p_value))
@@ -76,26 +84,26 @@ def test_few_costs_have_the_observed_factor_and_the_exact_test_of_all_exchanges(
 
 
 def test_without_a_question_there_is_no_difference() -> None:
-    assert paired_difference([], SHARE) == TooLittle("no question can be compared")
+    assert paired_difference([], [], SHARE) == TooLittle("no question can be compared")
     assert unpaired_difference([], [(0.0,)] * 100, SHARE) == TooLittle("no session has a value in both")
 
 
 def test_few_shares_have_an_interval_too() -> None:
-    six = paired_difference([((1.0,), (0.0,))] * 5 + [((1.0,), (1.0,))], SHARE).at()
+    six = paired([((1.0,), (0.0,))] * 5 + [((1.0,), (1.0,))], SHARE)
     assert rounded(six) == (-0.8333, -0.9958, -0.0431, 0.0388, 6, "exact", False, Flips(0.0, 5.0), 1.0, 0.05)
 
 
 def test_costs_that_are_mostly_equal_need_ten_questions_that_differ() -> None:
     equal = [((2.0,), (2.0,))] * 30
-    few = paired_difference([*equal, *[((1.0,), (9.0,))] * 9], POSITIVE).at()
+    few = paired([*equal, *[((1.0,), (9.0,))] * 9], POSITIVE)
     assert few[0] == "9 of 39 questions differ; at least 10 are needed"
     assert unpaired_difference([(2.0,)] * 30, [(2.0,)] * 20 + [(9.0,)] * 10, POSITIVE) == TooLittle(
         "most of the values are equal"
     )
-    rare = paired_difference([*equal, *[((1.0,), (9.0,))] * 10], POSITIVE).at()
+    rare = paired([*equal, *[((1.0,), (9.0,))] * 10], POSITIVE)
     assert isinstance(rare, Difference)
     assert (rare.estimate, rare.method) == (pytest.approx(9**0.25), "Bonett-Price of logarithms")
-    none = paired_difference(equal, POSITIVE).at()
+    none = paired(equal, POSITIVE)
     assert isinstance(none, Difference)
     assert (none.estimate, none.p_value) == (1.0, 1.0)
     assert none.low < 1.0 < none.high
@@ -104,7 +112,7 @@ def test_costs_that_are_mostly_equal_need_ten_questions_that_differ() -> None:
 def test_values_on_another_scale_have_the_same_interval_on_it() -> None:
     pairs = [((n % 5 + 1.0,), (n % 3 + 1.0,)) for n in range(20)]
     scaled = [(((a - 1) / 4,), ((b - 1) / 4,)) for ((a,), (b,)) in pairs]
-    rating, share = paired_difference(pairs, (1.0, 5.0)).at(), paired_difference(scaled, SHARE).at()
+    rating, share = paired(pairs, (1.0, 5.0)), paired(scaled, SHARE)
     assert isinstance(rating, Difference)
     assert isinstance(share, Difference)
     assert rating[:4] == pytest.approx([share.estimate * 4, share.low * 4, share.high * 4, share.p_value])

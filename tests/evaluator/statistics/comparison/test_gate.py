@@ -8,9 +8,11 @@ from collections import Counter
 from dataclasses import replace
 from itertools import permutations
 
+import numpy as np
 import pytest
 from paths import SHARED
 
+from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import Tested as Difference
 from spangrade.evaluator.statistics.comparison.differences import TooLittle, paired_difference
@@ -41,7 +43,7 @@ def difference(low: float, high: float, estimate: float, questions: int, *, is_r
 
 
 def compared(measured: Measured, found: Difference | TooLittle, questions: int = 100) -> Comparison:
-    side = OneSide([(0.5,)] * questions, [0] * questions)
+    side = OneSide(ByQuestion.of([(0.5,)] * questions), np.zeros(questions, int))
     pairs = Pairs(side, side, is_paired=True)
     change = MetricChange("m", measured, 0.9, 0.8, questions, found, 0.5, pairs)
     return Comparison(RUN, RUN, (change,), (), (), (), (), (), (), pairs)
@@ -95,7 +97,9 @@ def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
 
 def flips(gained: int, lost: int, questions: int) -> Comparison:
     values = [(0.0, 1.0)] * gained + [(1.0, 0.0)] * lost + [(1.0, 1.0)] * (questions - gained - lost)
-    return compared(SHARE, paired_difference([((a,), (b,)) for a, b in values], (0.0, 1.0)), questions)
+    return compared(
+        SHARE, paired_difference([(a,) for a, _ in values], [(b,) for _, b in values], (0.0, 1.0)), questions
+    )
 
 
 def test_flips_are_judged_by_the_exact_test_at_the_margin() -> None:
