@@ -25,7 +25,7 @@ from spangrade.evaluator.watch.events import evaluator_of, events_of
 from spangrade.evaluator.watch.options import Pages, WebhookFormat
 from spangrade.evaluator.watch.progress import Waiting, contents
 from spangrade.evaluator.watch.tables import sql
-from spangrade.evaluator.watch.totals import add_to_totals
+from spangrade.evaluator.watch.totals import Counted, add_to_totals
 from spangrade.evaluator.watch.webhook import failed_session, message_id
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
@@ -42,12 +42,18 @@ _WATCHED = {
 
 
 class WatchedGrade(NamedTuple):
-    """A session that was graded: its content's digest and its last arrival when it was read."""
+    """A session that was graded: its content's digest and its last arrival when it was read.
 
-    session: Session
+    `session` is None where nothing is sent about it.
+    """
+
+    session_id: str
     content: str
     seq: int
     grade: Grade
+    end_ns: int | None
+    counted: Counted
+    session: Session | None
 
 
 class Channels(NamedTuple):
@@ -58,6 +64,10 @@ class Channels(NamedTuple):
     scores: bool = False
     webhook_format: WebhookFormat = WebhookFormat.STANDARD
     pages: Pages | None = None
+
+    def have(self, grade: Grade) -> bool:
+        """Return whether anything may be sent about a session."""
+        return self.otlp or self.scores or (self.webhook and grade.verdict is Verdict.FAILED)
 
 
 def record(
@@ -101,12 +111,12 @@ def record(
                 insert_run(store, first, asked, prepared.questions.golden_questions, details)
             _roll(store, run)
             _insert_progress(store, prepared, run_id, new, now_ns)
-            sent = [one for one in new if since_ns is None or (one.session.end_ns or now_ns) >= since_ns]
+            sent = [one for one in new if since_ns is None or (one.end_ns or now_ns) >= since_ns]
             model = judge.model if judge is not None and judge.was_asked else None
             evaluators = {name: evaluator_of(metric, model) for name, metric in metrics.items()}
             add(store, _messages(sent, prepared, metrics, evaluators, channels, run_id, now_ns), now_ns)
             spent = Spent() if judge is None else judge.spent
-            add_to_totals(store, [(one.session, one.grade) for one in sent], metrics, spent, now_ns)
+            add_to_totals(store, [(one.counted, one.grade) for one in sent], metrics, spent, now_ns)
     return run
 
 
@@ -152,7 +162,7 @@ def record_unchanged(store: Store, gates: str, sessions: Mapping[str, Waiting]) 
 
 
 def _still_to_write(store: Store, prepared: Prepared, graded: Sequence[WatchedGrade]) -> list[WatchedGrade]:
-    ids = [one.session.session_id for one in graded]
+    ids = [one.session_id for one in graded]
     known = contents(store, prepared.key, ids)
     present = {
         session_id
@@ -161,18 +171,14 @@ def _still_to_write(store: Store, prepared: Prepared, graded: Sequence[WatchedGr
             wanted=arrow_column("session_id", ids),
         )
     }
-    return [
-        one
-        for one in graded
-        if one.session.session_id in present and known.get(one.session.session_id) != one.content
-    ]
+    return [one for one in graded if one.session_id in present and known.get(one.session_id) != one.content]
 
 
 def _insert_progress(
     store: Store, prepared: Prepared, run_id: str, graded: Sequence[WatchedGrade], now_ns: int
 ) -> None:
     rows = [
-        (one.session.session_id, prepared.key, one.content, one.seq, run_id, one.grade.verdict.value, now_ns)
+        (one.session_id, prepared.key, one.content, one.seq, run_id, one.grade.verdict.value, now_ns)
         for one in graded
     ]
     store.query("INSERT INTO watched BY NAME FROM incoming", incoming=arrow_rows(rows, _WATCHED))
@@ -187,8 +193,11 @@ def _messages(
     run_id: str,
     now_ns: int,
 ) -> Iterable[tuple[str, str, str, dict[str, object]]]:
-    for session, content, _, grade in graded:
-        name = message_id(session.session_id, content, prepared.key)
+    for one in graded:
+        session, grade = one.session, one.grade
+        if session is None:
+            continue
+        name = message_id(one.session_id, one.content, prepared.key)
         if channels.webhook and grade.verdict is Verdict.FAILED:
             body = failed_session(session, grade, metrics, run_id, now_ns)
             if channels.pages is not None:

@@ -9,8 +9,8 @@ most `MAX_SERIES` have them, and what is of others is in series that are named `
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ JUDGE_COST = "spangrade.judge.cost"
 
 MAX_SERIES = 1_000  # of a metric, beside those named `other`
 OTHER = "other"
+_EVALUATION = "gen_ai.evaluation.name"
 # What of a session's series is named, in the conventions' words: the first agent, and the first model.
 LABELS = (
     semconv.AGENT_NAME,
@@ -48,6 +49,7 @@ _SHARES = tuple(number / 10 for number in range(11))
 _AMOUNTS = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1_000, 2_500, 5_000, 7_500, 10_000)
 _COSTS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _TIMES = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600)
+_BOUNDS = {COST: _COSTS, LATENCY: _TIMES}
 _BOUNDS_OF_SIZE = {len(bounds) + 1: bounds for bounds in (_SHARES, _AMOUNTS)}
 
 
@@ -86,15 +88,16 @@ class Total:
     max: float | None = None
     buckets: list[int] | None = None
 
-    def add(self, value: float, bounds: tuple[float, ...]) -> None:
-        """Count a value of a histogram. A value equal to a bound is below it, as OpenTelemetry has it."""
-        self.count += 1
-        self.sum += value
-        self.min = value if self.min is None else min(self.min, value)
-        self.max = value if self.max is None else max(self.max, value)
+    def add(self, values: Sequence[float], bounds: tuple[float, ...]) -> None:
+        """Count values of a histogram. One equal to a bound is below it, as OpenTelemetry has it."""
+        self.count += len(values)
+        self.sum += sum(values)
+        self.min = min(values) if self.min is None else min(self.min, *values)
+        self.max = max(values) if self.max is None else max(self.max, *values)
         if self.buckets is None:
             self.buckets = [0] * (len(bounds) + 1)
-        self.buckets[bisect_left(bounds, value)] += 1
+        for value in values:
+            self.buckets[bisect_left(bounds, value)] += 1
 
 
 _TYPES = {
@@ -115,7 +118,7 @@ Labels = tuple[tuple[str, str], ...]  # attributes with their values
 
 def bounds_of(name: str, buckets: int) -> tuple[float, ...]:
     """Return the upper bounds of a histogram's buckets."""
-    return {COST: _COSTS, LATENCY: _TIMES}.get(name) or _BOUNDS_OF_SIZE[buckets]
+    return _BOUNDS.get(name) or _BOUNDS_OF_SIZE[buckets]
 
 
 def read_totals(store: Store) -> dict[Key, Total]:
@@ -124,18 +127,22 @@ def read_totals(store: Store) -> dict[Key, Total]:
     return {(name, attributes): Total(*rest) for name, attributes, *rest in rows}
 
 
-class _Addition(NamedTuple):
-    """What a session adds to a total: a value of a histogram with these bounds, or to a counter."""
+class Counted(NamedTuple):
+    """What totals have of a session; a cost or latency (s) that is not known is None."""
 
-    name: str
-    attributes: Labels
-    value: float
-    bounds: tuple[float, ...] | None
+    labels: Labels
+    cost_usd: float | None
+    latency_s: float | None
+
+
+def counted_of(session: Session) -> Counted:
+    """Return what totals have of a session."""
+    return Counted(labels_of(session), session.cost_usd, session.latency.total_s)
 
 
 def add_to_totals(
     store: Store,
-    graded: Iterable[tuple[Session, Grade]],
+    graded: Iterable[tuple[Counted, Grade]],
     metrics: Mapping[str, Metric],
     judge: Spent,
     now_ns: int,
@@ -144,16 +151,16 @@ def add_to_totals(
 
     `metrics` are the gates and the requested metrics by name: the others are not exported.
     """
-    additions = [one for session, grade in graded for one in _additions(session, grade, metrics)]
+    values = _values(graded, metrics)
     if judge.calls:
-        additions.append(_Addition(JUDGE_CALLS, (), judge.calls, None))
-        additions.append(_Addition(JUDGE_COST, (), judge.cost_usd or 0.0, None))
-    if not additions:
+        values[JUDGE_CALLS, ()] = [judge.calls]
+        values[JUDGE_COST, ()] = [judge.cost_usd or 0.0]
+    if not values:
         return
     known = set(store.query("SELECT name, attributes FROM watch_totals"))
     series = Counter(name for name, _ in known)
-    key_of = {of: _key(*of, known, series) for of in dict.fromkeys(one[:2] for one in additions)}
-    keys = arrow_rows(list(set(key_of.values())), _KEYS)
+    added = [(_key(*one, known, series), one, numbers) for one, numbers in values.items()]
+    keys = arrow_rows(list({key for key, *_ in added}), _KEYS)
     totals = {
         (name, attributes): Total(*rest)
         for name, attributes, *rest in store.query(
@@ -161,16 +168,14 @@ def add_to_totals(
         )
     }
     first = store.query("SELECT coalesce(min(start_ns), $now) FROM watch_totals", {"now": now_ns})[0][0]
-    for key in key_of.values():
-        totals.setdefault(key, Total(first))
-    for one in additions:
-        total = totals[key_of[one[:2]]]
-        if one.bounds is not None:
-            total.add(one.value, one.bounds)
-        elif one.name == JUDGE_COST:
-            total.sum += one.value
+    for key, (name, attributes), numbers in added:
+        total = totals.setdefault(key, Total(first))
+        if name == JUDGE_COST:
+            total.sum += sum(numbers)
+        elif name in (SESSIONS, JUDGE_CALLS):
+            total.count += int(sum(numbers))
         else:
-            total.count += int(one.value)
+            total.add(numbers, _bounds(name, attributes, metrics))
     store.query("DELETE FROM watch_totals WHERE (name, attributes) IN (FROM keys)", keys=keys)
     rows = [
         (*key, one.start_ns, one.count, one.sum, one.min, one.max, one.buckets and dumps(one.buckets))
@@ -183,17 +188,29 @@ def add_to_totals(
     )
 
 
-def _additions(session: Session, grade: Grade, metrics: Mapping[str, Metric]) -> Iterator[_Addition]:
-    labels = labels_of(session)
-    yield _Addition(SESSIONS, (("spangrade.verdict", grade.verdict.value), *labels), 1, None)
-    for name, outcome in grade.outcomes.items():
-        if name in metrics and isinstance(outcome, Score) and not outcome.is_bound:
-            bounds = _SHARES if metrics[name].bounds == (0.0, 1.0) else _AMOUNTS
-            yield _Addition(SCORE, (("gen_ai.evaluation.name", name), *labels), outcome.value, bounds)
-    if session.cost_usd is not None:
-        yield _Addition(COST, labels, session.cost_usd, _COSTS)
-    if session.latency.total_s is not None:
-        yield _Addition(LATENCY, labels, session.latency.total_s, _TIMES)
+def _values(
+    graded: Iterable[tuple[Counted, Grade]], metrics: Mapping[str, Metric]
+) -> dict[tuple[str, Labels], list[float]]:
+    """Return what sessions add to totals, by metric and attributes: a value of each, 1 to a counter."""
+    values: defaultdict[tuple[str, Labels], list[float]] = defaultdict(list)
+    for (labels, cost_usd, latency_s), grade in graded:
+        values[SESSIONS, (("spangrade.verdict", grade.verdict.value), *labels)].append(1)
+        for name in metrics:
+            outcome = grade.outcomes.get(name)
+            if isinstance(outcome, Score) and not outcome.is_bound:
+                values[SCORE, ((_EVALUATION, name), *labels)].append(outcome.value)
+        if cost_usd is not None:
+            values[COST, labels].append(cost_usd)
+        if latency_s is not None:
+            values[LATENCY, labels].append(latency_s)
+    return values
+
+
+def _bounds(name: str, attributes: Labels, metrics: Mapping[str, Metric]) -> tuple[float, ...]:
+    """Return the upper bounds of the buckets of a histogram that may be new."""
+    if name in _BOUNDS:
+        return _BOUNDS[name]
+    return _SHARES if metrics[dict(attributes)[_EVALUATION]].bounds == (0.0, 1.0) else _AMOUNTS
 
 
 def labels_of(session: Session) -> Labels:

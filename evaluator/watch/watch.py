@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -46,7 +46,7 @@ from spangrade.evaluator.watch.record import Channels, WatchedGrade, record, rec
 from spangrade.evaluator.watch.send_scores import Sender
 from spangrade.evaluator.watch.tables import create_tables
 from spangrade.evaluator.watch.telemetry import Telemetry
-from spangrade.evaluator.watch.totals import read_totals
+from spangrade.evaluator.watch.totals import counted_of, read_totals
 from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
 from spangrade.tracer import semconv
 from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
@@ -96,7 +96,7 @@ class WatchSummary(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Sessions that are idle, the digests of those to be graded, and the rows of those that changed.
+    """Sessions that are idle: the digests of those to be graded, the rows of those that changed, the others.
 
     `spent` is what the judge has spent today.
     """
@@ -104,6 +104,7 @@ class _Batch(NamedTuple):
     idle: Mapping[str, Waiting]
     digests: Mapping[str, str]
     changed: SessionRows
+    unchanged: Mapping[str, Waiting]
     spent: Spent
 
 
@@ -286,11 +287,10 @@ class Watch:
                     batch = self._read(store, chosen)
             if not batch.idle:
                 return
-            sessions = {one.session_id: one for one in batch.changed.decoded()}
             try_queries(DatabaseFile(self._db), self._prepared.metrics)
-            grades, judge = self._grades(list(sessions.values()), batch.spent)
+            graded, deferred, judge = self._grades(batch)
             with self._open() as store:
-                self._write(store, batch, sessions, grades, judge)
+                self._write(store, batch, graded, deferred, judge)
                 is_last = stop.is_set() or self._select != Selection()
                 batch = None if is_last else self._read(store, None)  # once open: 40 ms for each batch
 
@@ -304,32 +304,25 @@ class Watch:
         known = contents(store, prepared.key, idle)
         digests = rows.digests()
         changed = {name for name, digest in digests.items() if known.get(name) != digest}
-        return _Batch(idle, digests, rows.only(changed), spent_on_day(store, now.time_ns))
+        unchanged = {name: idle[name] for name in digests.keys() - changed}
+        return _Batch(idle, digests, rows.only(changed), unchanged, spent_on_day(store, now.time_ns))
 
     def _write(
         self,
         store: Store,
         batch: _Batch,
-        sessions: Mapping[str, Session],
-        grades: Mapping[str, Grade],
+        graded: Sequence[WatchedGrade],
+        deferred: Collection[str],
         judge: JudgeUsage,
     ) -> None:
-        """Write the grades of a batch, but for those that wait for tomorrow's budget of the judge."""
-        idle, digests = batch.idle, batch.digests
-        deferred = {name for name, one in grades.items() if _lacks_budget(one)}
-        graded = [
-            WatchedGrade(sessions[name], digests[name], idle[name].seq, one)
-            for name, one in grades.items()
-            if name not in deferred
-        ]
+        """Write the grades of a batch; those that are deferred wait for tomorrow's budget of the judge."""
         now_ns = self._clock()
         run = record(store, self._prepared, graded, judge, self._channels, now_ns, self._told_since_ns)
-        unchanged = {name: idle[name] for name in digests.keys() - sessions.keys()}
-        record_unchanged(store, self._prepared.key, unchanged)
+        record_unchanged(store, self._prepared.key, batch.unchanged)
         self._count(run)
         self._spent = total_spent([self._spent, judge.spent])
-        self._deferred |= deferred
-        self._progress.finish({name: one for name, one in idle.items() if name not in deferred})
+        self._deferred.update(deferred)
+        self._progress.finish({name: one for name, one in batch.idle.items() if name not in deferred})
 
     @property
     def _told_since_ns(self) -> int | None:
@@ -363,9 +356,13 @@ class Watch:
         with Store.open(self._db, read_only=True, confined=True, wait_s=RUN_WAIT_S) as store:
             return chosen_ids(store, self._select)
 
-    def _grades(self, sessions: list[Session], spent: Spent) -> tuple[dict[str, Grade], JudgeUsage]:
-        """Grade sessions with what is left of the judge's budget of the day."""
-        prepared = self._prepared
+    def _grades(self, batch: _Batch) -> tuple[list[WatchedGrade], set[str], JudgeUsage]:
+        """Grade the sessions of a batch with what is left of the judge's budget of the day.
+
+        Return the grades, and the ids of the sessions for which it did not suffice. A session is made of its
+        rows when it is graded, and forgotten then.
+        """
+        prepared, spent = self._prepared, batch.spent
         options = prepared.spec.judge
         if options.max_calls is not None:
             options = replace(options, max_calls=max(0, options.max_calls - spent.calls))
@@ -374,10 +371,27 @@ class Watch:
             options = replace(options, max_cost_usd=left)
         judge = judge_of_run(options)
         before = judge.spent
+        graded: list[WatchedGrade] = []
+        deferred: set[str] = set()
+        sessions: dict[str, Session] = {}  # that are being graded
+
+        def read() -> Iterator[Session]:
+            for session in batch.changed.decoded():
+                sessions[session.session_id] = session
+                yield session
+
         with use_judge_of_run(judge):
-            read = prepared.with_columns(sessions, self._on_problem)
-            grades = {str(one.session_id): one for one in grade_sessions(prepared, read, Coverage.none())}
-        return grades, JudgeUsage(judge.name, spent_since(before, judge.spent))
+            read_with_columns = prepared.with_columns(read(), self._on_problem)
+            for grade in grade_sessions(prepared, read_with_columns, Coverage.none()):
+                name = str(grade.session_id)
+                session = sessions.pop(name)
+                if _lacks_budget(grade):
+                    deferred.add(name)
+                    continue
+                place = name, batch.digests[name], batch.idle[name].seq
+                sent = session if self._channels.have(grade) else None
+                graded.append(WatchedGrade(*place, grade, session.end_ns, counted_of(session), sent))
+        return graded, deferred, JudgeUsage(judge.name, spent_since(before, judge.spent))
 
     def _count(self, run: Run) -> None:
         self._verdicts.update({verdict.value: number for verdict, number in run.verdicts.items() if number})

@@ -37,7 +37,7 @@ def added(db: Path, session: Session, agents: list[str], judge: Spent = NOTHING)
     grade = Grade(session.session_id, None, Verdict.PASSED, "", {})
     with Store.open(db) if db.exists() else new_store(db) as store:
         create_tables(store)
-        each = [(replace(session, agents=(agent,)), grade) for agent in agents]
+        each = [(totals.counted_of(replace(session, agents=(agent,))), grade) for agent in agents]
         with store.transaction():
             totals.add_to_totals(store, each, {}, judge, 5)
         return totals.read_totals(store)
