@@ -58,8 +58,8 @@ from spangrade.tracer.store.spool import waiting
 from spangrade.tracer.store.turns import deriving
 
 # Sessions that are read, graded and written at once, and how many spans and logs they have at most.
-BATCH = 4_000
-BATCH_RECORDS = 50_000
+BATCH = 6_000
+BATCH_RECORDS = 75_000
 # With a judge. Its use is saved with the scores: if the process is killed, that of one batch is not in the
 # day's budget. The answers are in the cache.
 JUDGED_BATCH = 20
