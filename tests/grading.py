@@ -8,12 +8,14 @@ from typing import Any
 from builders import built_session, observed_fields
 from otlp_sessions import golden_questions
 
-from spangrade.converters.datasets.golden import GoldenDataset
+from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import grade as grading
+from spangrade.evaluator.grading.policy import why_incomplete
 from spangrade.evaluator.grading.prepare import prepare
 from spangrade.evaluator.grading.run import Grade
+from spangrade.evaluator.grading.run_metric import resolve, start
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
-from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics import Metric, Outcome
 from spangrade.evaluator.session import Session
 from spangrade.tracer.otlp.json import decode
 from spangrade.tracer.span import Span
@@ -34,6 +36,11 @@ def grade(
     gates = Gates(tuple(requested), no_reference=tuple(without), root_agent_name=root_agent_name)
     spec = GradeSpec(questions, gates, Selection(answers=answers or {}))
     return grading.grade(prepare(spec, None), sessions)
+
+
+def run_metric(metric: Metric, session: Session, question: GoldenQuestion | None) -> Outcome:
+    """Return a metric's outcome for a session, with the metric's threshold applied."""
+    return resolve(metric, start(metric, session, question, why_incomplete(session)))
 
 
 def grade_recorded(

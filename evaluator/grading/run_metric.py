@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.grading.policy import CONVERSATION, excluded, why_incomplete
+from spangrade.evaluator.grading.policy import CONVERSATION, excluded
 from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.protocol import (
     JudgeBudgetExceeded,
@@ -26,11 +26,6 @@ from spangrade.tracer.errors import SpangradeError, text_of
 Started = Outcome | Future[Outcome]
 _OUTCOMES = (Score, Inconclusive, NotApplicable, Failure)
 _NUMBERS = (int, float)
-
-
-def run_metric(metric: Metric, session: Session, question: GoldenQuestion | None) -> Outcome:
-    """Return a metric's outcome for a session, with the metric's threshold applied; see `start`."""
-    return resolve(metric, start(metric, session, question, why_incomplete(session)))
 
 
 def start(

@@ -17,13 +17,12 @@ import pytest
 from builders import llm, question, session, tool
 from command_line import Spangrade
 from documents import misquoted, uncovered
-from grading import grade
+from grading import grade, run_metric
 from paths import HISTORY, ROOT, SAMPLE, SHARED
 
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.converters.datasets.golden import GoldenDataset, golden_of
 from spangrade.evaluator.grading.metadata import parse_where
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.columns import column, file_session

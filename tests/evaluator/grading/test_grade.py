@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from builders import llm, question, session, tool
-from grading import grade
+from grading import grade, run_metric
 from paths import CAPTURED, SHARED
 from rich.console import Console
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, load_golden
 from spangrade.evaluator.grading.run import Grade, Run, ScoreRow, score_rows
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.grading.verdict import Verdict, exit_code
 from spangrade.evaluator.metrics import (
     Failure,

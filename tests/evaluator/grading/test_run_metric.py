@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from builders import llm, question, session, tool
-from grading import grade
+from grading import grade, run_metric
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.grade import MAX_PENDING
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge import JudgeBudgetExceeded, JudgeError, JudgeUnavailable
 from spangrade.evaluator.metrics import (

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from builders import session, tool
 from gemini_standin import GeminiStandIn
+from grading import run_metric
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.judge.prompts import read_answer, render
 from spangrade.evaluator.judge.protocol import JudgeError, Judgement, Question

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import pytest
 from builders import question, session, tool
-from grading import grade
+from grading import grade, run_metric
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Score, parse_metric
 from spangrade.tracer.errors import InputError

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 from builders import SECOND_NS, llm, question, session, step, tool
+from grading import run_metric
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Score, parse_metric
 from spangrade.evaluator.metrics.causes import Cause, Evidence, Repair, cause_text, leading_causes, repairs
 from spangrade.evaluator.metrics.pairing import (

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from builders import question, session, tool
 from gemini_standin import GeminiStandIn, gemini_standin
-from grading import grade
+from grading import grade, run_metric
 
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.grading.verdict import Verdict, exit_code
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Score, parse_metric

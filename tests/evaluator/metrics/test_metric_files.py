@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from command_line import spangrade
 from gemini_standin import gemini_standin
+from grading import run_metric
 from paths import ROOT, SAMPLE
 from recordings import import_files
 
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.metrics.columns import COLUMNS
 from spangrade.evaluator.metrics.definitions import MANAGED

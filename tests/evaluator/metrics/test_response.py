@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from builders import question, session, turn
+from grading import run_metric
 
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.metrics import Inconclusive, Outcome, Score, parse_metric
 from spangrade.evaluator.metrics.stem import stem
 

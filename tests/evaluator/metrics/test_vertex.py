@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from builders import session, tool
 from gemini_standin import MODEL, GeminiStandIn, gemini_standin
+from grading import run_metric
 
-from spangrade.evaluator.grading.run_metric import run_metric
 from spangrade.evaluator.judge import JudgeOptions, Spent, judge_run, use_judge
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score
