@@ -45,7 +45,6 @@ class Where(NamedTuple):
     """Conditions on the metadata of a golden question, all of which must hold; without any, all questions."""
 
     comparisons: tuple[KeyComparison, ...] = ()
-    text: str | None = None  # that they were parsed from
     ids: tuple[str, ...] | None = None  # the only questions for which they may hold
 
     def chosen(self, dataset: GoldenDataset) -> GoldenDataset:
@@ -82,7 +81,7 @@ def parse_where(text: str) -> Where:
         ids, position = JSONDecoder().raw_decode(text, start.end())
         ids = tuple(map(str, ids))
         if not text[position:].strip():
-            return Where((), text, ids)
+            return Where((), ids)
         if (conjunction := _AND.match(text, position)) is None:
             raise _unexpected(text, position, '"and"')
         position = conjunction.end()
@@ -101,7 +100,7 @@ def parse_where(text: str) -> Where:
         path, operator, value = parts
         comparisons.append(KeyComparison(path[1].strip("\"'"), operator[1] == "=", _values(value)))
         if not text[position:].strip():
-            return Where(tuple(comparisons), text, ids)
+            return Where(tuple(comparisons), ids)
         conjunction = _AND.match(text, position)
         if conjunction is None:
             raise _unexpected(text, position, '"and"')

@@ -23,7 +23,7 @@ def agreement_json(agreement: Agreement) -> dict[str, Any]:
     value = agreement._asdict()
     value["is_representative"] = agreement.is_representative
     value["pairs"] = [
-        {**pair._asdict(), "agreed": pair.agreed._asdict(), "kappa": _json(pair.kappa)}
+        {**pair._asdict(), "agreed": pair.agreed._asdict(), "kappa": pair.kappa and pair.kappa._asdict()}
         for pair in agreement.pairs
     ]
     value["differing"] = [one._asdict() for one in agreement.differing]
@@ -135,7 +135,3 @@ def _cells(shown: AgreementRate | Kappa | CorrectedRate | None) -> tuple[str, st
 
 def _verdict(passed: bool) -> str:
     return "pass" if passed else "fail"
-
-
-def _json(part: Kappa | None) -> dict[str, Any] | None:
-    return None if part is None else part._asdict()

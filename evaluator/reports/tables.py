@@ -137,37 +137,22 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
 
     The origin is shown where sessions of others than production are among them.
     """
-    wide = width >= WIDE
-    rows = list(rows)
-    origins = any(row["origin"] != "production" for row in rows)
-    made = Table(padding=(0, 2 if wide else 1, 0, 0), pad_edge=False, box=None)
-    made.add_column("verdict", no_wrap=True)  # first: no line begins with what was recorded
-    made.add_column("session", overflow="fold")
-    if wide:
-        made.add_column("question", overflow="fold")
-        made.add_column("agents", overflow="fold")
-    made.add_column("started", no_wrap=True)
-    numbers = ("turns", "tools", "models", "tokens", "USD", "s", "errors")
-    for name in numbers if wide else (name for name in numbers if name not in {"tools", "models"}):
-        made.add_column(name, justify="right", no_wrap=True)
-    if origins:
-        made.add_column("origin", no_wrap=True)
+    rows, is_wide = list(rows), width >= WIDE
+    has_origins = any(row["origin"] != "production" for row in rows)
+    left_out = {*(() if is_wide else _OF_WIDE), *(() if has_origins else ("origin",))}
+    made = Table(padding=(0, 2 if is_wide else 1, 0, 0), pad_edge=False, box=None)
+    for name in _HEADINGS:  # the verdict first: no line begins with what was recorded
+        if name in _FOLDED - left_out:
+            made.add_column(name, overflow="fold")
+        elif name not in left_out:
+            made.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
     for row in rows:
-        verdict = row["verdict"]
-        tokens = [count for count in (row["input_tokens"], row["output_tokens"]) if count is not None]
-        made.add_row(
-            cell(None) if verdict is None else Text(verdict_text(row), VERDICT_STYLES.get(verdict, "")),
-            cell(row["session_id"]),
-            *((cell(row["question_id"]), cell(", ".join(row["agents"] or ()) or None)) if wide else ()),
-            cell(row["started_at"] and f"{row['started_at']:{'%Y-%m-%d' if wide else '%m-%d'} %H:%M}"),
-            cell(row["turns"]),
-            *((cell(row["tool_calls"]), cell(row["llm_calls"])) if wide else ()),
-            cell(sum(tokens) if tokens else None),
-            cell(None if row["cost_usd"] is None else f"{row['cost_usd']:.6f}"),
-            cell(None if row["total_s"] is None else f"{row['total_s']:.2f}"),
-            cell(row["errors"]),
-            *((cell(row["origin"]),) if origins else ()),
-        )
+        texts = dict(zip(_HEADINGS, _session_texts(row), strict=True))
+        if not is_wide and row["started_at"]:
+            texts["started"] = texts["started"].partition("-")[2]
+        cells = [Text(text, "dim" * (text == "–")) for name, text in texts.items() if name not in left_out]
+        cells[0].stylize(VERDICT_STYLES.get(row["verdict"], ""))
+        made.add_row(*cells)
     return made
 
 
@@ -192,6 +177,8 @@ _HEADINGS = (
     *("verdict", "session", "question", "agents", "started"),
     *("turns", "tools", "models", "tokens", "USD", "s", "errors", "origin"),
 )
+_FOLDED, _NUMBERS = frozenset({"session", "question", "agents"}), _HEADINGS[5:-1]
+_OF_WIDE = frozenset({"question", "agents", "tools", "models"})  # columns of a wide table alone
 _ALIGNED_BY = 1_000  # rows
 
 
@@ -204,7 +191,7 @@ def _session_texts(row: Mapping[str, Any]) -> tuple[str, ...]:
         *(printable(row[name] or "–", newline=" ") for name in ("session_id", "question_id")),
         printable(", ".join(row["agents"] or ()) or "–", newline=" "),
         "–" if started is None else started.isoformat(" ", "minutes"),
-        *(str(row[name]) for name in ("turns", "tool_calls", "llm_calls")),
+        *("–" if row[name] is None else str(row[name]) for name in ("turns", "tool_calls", "llm_calls")),
         str(sum(known)) if known else "–",
         "–" if cost is None else f"{cost:.6f}",
         "–" if seconds is None else f"{seconds:.2f}",
