@@ -112,9 +112,9 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
-@pytest.mark.short_form("name", 2)
 def test_an_import_that_is_interrupted_leaves_whole_steps_and_is_completed_by_the_next(
     name: str, tmp_path: Path
 ) -> None:

@@ -157,9 +157,14 @@ def measure_tests(pool: Any, work: Path, paths: Sequence[str]) -> Tests:
     return combine(measured)
 
 
-def run_sample(pool: Any, work: Path, tests: Tests, mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
+def run_sample(
+    pool: Any,
+    work: Path,
+    tests: Tests,
+    mutants: Sequence[Mutant],
+    equivalent: Mapping[tuple[str, str, str], str],
+) -> Counter[tuple[str, str]]:
     """Run mutants and print what became of each; return how many there are by folder and verdict."""
-    equivalent = equivalents(ROOT, EQUIVALENT)
     log = work / "killed.jsonl"
     log.touch()
     killed = {
@@ -244,6 +249,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, metavar="FOLDER", help="kept for the next run")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end the workers
+    equivalent = equivalents(ROOT, EQUIVALENT)  # first: an entry that is out of date ends the run
     mutants, places = sample(ROOT, files_in(options.files, "*.py"), options.sample, options.seed)
     print(f"{len(mutants)} mutants of {places}, seed {options.seed}", flush=True)
     context = multiprocessing.get_context("fork")
@@ -253,7 +259,7 @@ def main() -> int:
         own = (context.Value("i", 0), Path(folder))
         with context.Pool(options.workers, start_worker, own) as pool:
             tests = measure_tests(pool, work, options.tests)
-            counts = run_sample(pool, work, tests, mutants)
+            counts = run_sample(pool, work, tests, mutants, equivalent)
     return int(print_table(counts) < LEAST)
 
 

@@ -123,6 +123,7 @@ def test_a_loader_without_file_descriptors_loads_when_there_are_some_again(tmp_p
     assert numbers(db) == list(range(20))
 
 
+@pytest.mark.exhaustive
 def test_a_receiver_makes_its_spool_again_and_stays_the_only_one(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     with receiver(db) as started:

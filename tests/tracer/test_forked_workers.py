@@ -173,5 +173,6 @@ def test_a_worker_redacts_what_it_keeps_and_removes_it_when_it_is_stored(tmp_pat
 
 
 @pytest.mark.parametrize("end", ["exit", "handler"])
+@pytest.mark.short_form("end", 2)
 def test_workers_of_a_pre_fork_server_store_their_spans(tmp_path: Path, end: str) -> None:
     assert stored(tmp_path, PRE_FORK, end) == list(range(80))

@@ -28,6 +28,7 @@ def spans(path: Path) -> list[Span]:
 
 
 @pytest.mark.parametrize("ending", ["duckdb", "parquet"])
+@pytest.mark.short_form("ending", 2)
 def test_rows_that_do_not_fit_in_memory_together_are_read_in_parts(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

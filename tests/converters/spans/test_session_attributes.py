@@ -98,6 +98,7 @@ def test_tags_may_be_texts(tmp_path: Path, value: object, tags: list[str] | None
     assert row(tmp_path, {"tag.tags": value})["tags"] == tags
 
 
+@pytest.mark.exhaustive
 def test_a_user_is_deleted_under_each_name(tmp_path: Path) -> None:
     db = public.open(tmp_path / "s.duckdb")
     rows(

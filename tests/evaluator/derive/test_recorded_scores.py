@@ -226,6 +226,7 @@ def test_the_order_and_the_portions_of_arrival_make_no_difference(tmp_path: Path
         assert rows(db) == rows(tmp_path / "once.duckdb")
 
 
+@pytest.mark.exhaustive
 def test_a_score_of_a_trace_gates_is_filtered_by_and_is_a_metric(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     scores_of(

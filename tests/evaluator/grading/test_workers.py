@@ -67,6 +67,7 @@ def test_processes_grade_as_one_does(recorded: Path, tmp_path: Path) -> None:
     assert one["run"]["verdicts"]["passed"] == 550
 
 
+@pytest.mark.exhaustive
 def test_questions_that_expect_the_same_share_their_sessions_among_processes(tmp_path: Path) -> None:
     questions, lines = asked("identical", 1_100)
     (tmp_path / "spans.jsonl").write_text("\n".join(lines), encoding="utf-8")

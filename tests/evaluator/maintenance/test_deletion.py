@@ -192,6 +192,7 @@ def test_scores_go_with_their_session(db: Path) -> None:
         assert store.query("SELECT session_id FROM scores") == [("new",), (None,)]
 
 
+@pytest.mark.exhaustive
 def test_the_file_becomes_smaller_and_works_as_before(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     with Store.open(db) as store:

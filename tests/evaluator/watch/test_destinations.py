@@ -183,6 +183,7 @@ def moved(db: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["phoenix", "mlflow"])
+@pytest.mark.short_form("kind", 2)
 def test_a_score_that_moves_to_another_span_leaves_no_other_behind(db: Path, peer: Peer, kind: str) -> None:
     grade(peer.url(kind))
     place, new = places(db), moved(db)
@@ -203,6 +204,7 @@ def test_a_score_that_moves_to_another_span_leaves_no_other_behind(db: Path, pee
 
 
 @pytest.mark.parametrize("kind", ["phoenix", "mlflow"])
+@pytest.mark.short_form("kind", 2)
 def test_a_span_that_is_not_there_keeps_no_other_score_back(db: Path, peer: Peer, kind: str) -> None:
     trace_id, span_id = places_after_grading(db)["bad"]
     peer.missing = {span_id} if kind == "phoenix" else {f"tr-{trace_id}"}
@@ -252,6 +254,7 @@ def test_whatever_it_answers_is_one_line(
 
 
 @pytest.mark.parametrize("kind", ["phoenix", "mlflow"])
+@pytest.mark.short_form("kind", 2)
 def test_watch_sends_the_scores_of_each_look_once(db: Path, peer: Peer, kind: str) -> None:
     clock = Clock(LATER)
 

@@ -129,6 +129,7 @@ def test_what_the_sink_refused_is_sent_again_later(tmp_path: Path, monkeypatch: 
     assert sink.points("spangrade.sessions")["failed"].as_int == 1
 
 
+@pytest.mark.exhaustive
 def test_events_that_come_back_are_neither_graded_nor_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_late_spans_grade_a_session_again_and_what_was_delivered_before_does_not
     assert verdicts(db) == [("a", "failed"), ("b", "passed")]
 
 
+@pytest.mark.exhaustive
 def test_what_arrives_while_it_watches_counts_from_its_arrival_however_old_it_is(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("first", OK)])
@@ -185,6 +186,7 @@ class Judging:
 
 
 @pytest.mark.parametrize("limit", [{"max_calls": 2}, {"max_cost_usd": 0.02}])
+@pytest.mark.short_form("limit", 2)
 def test_the_budget_of_the_judge_is_for_a_day_and_outlasts_a_restart(
     tmp_path: Path, limit: dict[str, Any]
 ) -> None:
@@ -251,6 +253,7 @@ def test_looks_that_fail_alike_are_logged_once(tmp_path: Path, caplog: pytest.Lo
     assert (stop.waits, str(db) in message) == (3, True)
 
 
+@pytest.mark.exhaustive
 def test_the_grades_of_a_policy_and_day_are_one_rolling_run_that_is_never_the_latest(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("first", OK)])

@@ -674,6 +674,7 @@ def test_metrics_and_profiles_are_answered_with_what_is_not_kept(running: Receiv
     assert post(running, b"\xff", "/v1/metrics").status_code == 400
 
 
+@pytest.mark.exhaustive
 def test_a_receiver_whose_loader_fails_is_alive_and_not_ready(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     with receiver(db) as started:
@@ -699,6 +700,7 @@ def test_a_folder_that_is_missing_is_one_line(tmp_path: Path) -> None:
             ReceiverSettings(db=missing / "x", landing=landing).check()
 
 
+@pytest.mark.exhaustive
 def test_a_connection_over_tls_that_waits_for_its_client_to_close_does_not_hinder_the_end(
     tmp_path: Path,
 ) -> None:

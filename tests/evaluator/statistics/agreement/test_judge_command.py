@@ -270,6 +270,7 @@ COMPARE = ("compare", "first", "second", "--fail-if", "passed worse by 25%", "--
 WORD = "taken at its word in passed, kindness: `spangrade judge agreement` measures its error"
 
 
+@pytest.mark.exhaustive
 def test_without_labels_a_comparison_takes_the_judge_at_its_word(
     two_runs: None, spangrade: Spangrade
 ) -> None:
