@@ -220,7 +220,8 @@ class _Pages:
         asked = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}
         queue = asked if "queue" in asked else {}
         back = self._links.session(values["session_id"], run_id=values["requested_run"])
-        return self._page("session.html", {**values, "queue": queue, "back": back})
+        here = f"{back}{query_of(queue)}" if queue else back
+        return self._page("session.html", {**values, "queue": queue, "back": back, "here": here})
 
     def _session_values(self, store: Store, session_id: str, run_id: str | None = None) -> dict[str, Any]:
         rubrics = names_of_scores(store) if self._reviewer else []

@@ -22,7 +22,7 @@ from spangrade.tracer.store.stored import Stored
 from spangrade.tracer.store.turns import deriving, turns_at
 
 WAIT_S = 5.0  # for another process, which has the database open for a second at most
-_DERIVING = "New spans are being derived: reload the page to see them."
+_DERIVING = "New spans are being derived."
 
 _log = logging.getLogger("spangrade")
 

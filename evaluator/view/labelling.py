@@ -20,21 +20,23 @@ from spangrade.evaluator.metrics.external import (
     external_scores,
     save_external_scores,
 )
-from spangrade.evaluator.review.scores.given import label_of, of_session, scores_of
+from spangrade.evaluator.review.scores.given import label_of, of_session, on_span, scores_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
+COMMENT = "comment"  # the name of what a person says of a step
 MAX_BYTES = 1_000_000  # of what a page sends
 _MOST_UNDONE = 100  # steps
 _MOST_DIGITS = 10  # of the number of a turn
 
 
 class _Step(NamedTuple):
-    """What was written, in words, how it is undone, and the address of the page where it was written."""
+    """What was written, in words, how it is undone, the address of the page for it, and of which session."""
 
     what: str
     undo: Callable[[Store], None]
     page: str = ""
+    session_id: str = ""
 
 
 class _ChangedError(InputError):
@@ -63,43 +65,60 @@ class Reviewer:
         """What was written last and can be undone, in words; "" for nothing."""
         return self._steps[-1].what if self._steps else ""
 
+    @property
+    def last_session(self) -> str:
+        """The session about which it was written; "" for a golden question."""
+        return self._steps[-1].session_id if self._steps else ""
+
     def write(self, store: Store, session_id: str, form: Mapping[str, str], page: str = "") -> str:
         """Store what the form of a session's page gives, in a transaction of the caller; return it in words.
 
         `verdict` is pass, fail or "remove"; without one `value` is a number or a word. `name` is the rubric,
-        by default the label of the session as a whole, `turn` the turn; `page` is where undoing it
-        leads. Raises InputError for what cannot be stored.
+        by default the label of the session as a whole, `turn` the turn and `span` the span; a `comment` is a
+        score of this name in words, an empty one removes it. Without a `note` that of the label before stays.
+        `page` is where undoing it leads. Raises
+        InputError for what cannot be stored.
         """
-        name = form.get("name", "").strip() or LABEL
-        note = form.get("note", "").strip()
+        comment = form["comment"].strip() if "comment" in form else None
+        name = COMMENT if comment is not None else form.get("name", "").strip() or LABEL
         verdict, value = form.get("verdict", ""), form.get("value", "").strip()
-        turn = _turn(form.get("turn", ""))
-        before = self._given(store, session_id, name, turn)
+        turn, span = _turn(form.get("turn", "")), form.get("span", "").strip() or None
+        before = self._given(store, session_id, name, turn, span)
+        kept = "" if before is None else before.note
+        note = form.get("note", kept).strip()
         where = f"{name}, turn {turn}" if turn else name
+        if comment == "":
+            verdict = "remove"
         if verdict == "remove":
             if before is None:
                 raise InputError(f"you gave no {where} on this session")
             delete_external_score(store, before)
-            self._keep(_Step(f"removed {where}", lambda again: save_external_scores(again, [before]), page))
+
+            def undo_removal(again: Store) -> None:
+                save_external_scores(again, [before])
+
+            self._keep(_Step(f"removed {where}", undo_removal, page, session_id))
             return self.last
-        if verdict in ("pass", "fail"):
+        if comment:
+            (one,) = scores_of({name: comment}, turn=turn, by=self.name, note="")
+        elif verdict in ("pass", "fail"):
             one = label_of(verdict, by=self.name, metric=name, note=note)._replace(turn=turn)  # type: ignore[arg-type]
         elif value:
             (one,) = scores_of({name: _number_or_word(value)}, turn=turn, by=self.name, note=note)
         else:
             raise InputError("choose pass or fail, or give a score")
-        (saved,) = of_session(store, session_id, [one], None)
+        (saved,) = of_session(store, session_id, [on_span(one, span)], None)
         save_external_scores(store, [saved])
 
         def undo(again: Store) -> None:
-            now = self._given(again, session_id, name, turn)
+            now = self._given(again, session_id, name, turn, span)
             if now is None or (now.value, now.label, now.note) != (saved.value, saved.label, saved.note):
                 raise _ChangedError(f"{where} was changed elsewhere meanwhile, and stays as it is")
             delete_external_score(again, saved)
             if before is not None:
                 save_external_scores(again, [before])
 
-        self._keep(_Step(f"{where}: {saved.label or value}", undo, page))
+        self._keep(_Step(f"{where}: {saved.label or value}", undo, page, session_id))
         return self.last
 
     def add_question(self, given: str | Mapping[str, Any], *, reviewed: bool) -> str:
@@ -150,15 +169,14 @@ class Reviewer:
     def _keep(self, step: _Step) -> None:
         self._steps = [*self._steps[1 - _MOST_UNDONE :], step]
 
-    def _given(self, store: Store, session_id: str, name: str, turn: int | None) -> ExternalScore | None:
-        """Return this person's score of a session, a name and a turn."""
+    def _given(
+        self, store: Store, session_id: str, name: str, turn: int | None, span: str | None
+    ) -> ExternalScore | None:
+        """Return this person's score of a session, a name, a turn and a span."""
         given = external_scores(store, [session_id]).get(session_id, ())
-        mine = (
-            one
-            for one in given
-            if one.source is Source.PERSON and one.author == self.name and not one.evidence
-        )
-        return next((one for one in mine if (one.name, one.turn) == (name, turn)), None)
+        mine = (one for one in given if one.source is Source.PERSON and one.author == self.name)
+        key = (name, turn, () if span is None else (span,))
+        return next((one for one in mine if (one.name, one.turn, one.evidence) == key), None)
 
 
 def _turn(text: str) -> int | None:

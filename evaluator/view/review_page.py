@@ -10,6 +10,7 @@ from spangrade.evaluator.metrics.external import LABEL
 from spangrade.evaluator.review.scores.queue import Queued, queued
 from spangrade.evaluator.review.scores.queues import ABOUT, USUAL
 from spangrade.evaluator.statistics.comparison.sample import is_judged
+from spangrade.evaluator.view.labelling import COMMENT
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.store import Store
 
@@ -51,7 +52,8 @@ def next_to_review(
 def names_of_scores(store: Store) -> list[str]:
     """Return what a label may be about: metrics that were measured, judged ones first, and scores' names."""
     names = [row["metric"] for row in rows_of(store, "rubrics", limit=SHOWN)]
-    return sorted((name for name in names if name != LABEL), key=lambda name: not is_judged(name))
+    chosen = (name for name in names if name not in (LABEL, COMMENT))
+    return sorted(chosen, key=lambda name: not is_judged(name))
 
 
 def _queued(

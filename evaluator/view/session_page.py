@@ -11,13 +11,14 @@ from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.causes import causes_text, path_of, span_ids
-from spangrade.evaluator.metrics.external import ExternalScore
+from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session, SimulatedMessage
 from spangrade.evaluator.view.alignment import Alignment, alignment
 from spangrade.evaluator.view.conversation import ShownConversation, conversation
 from spangrade.evaluator.view.golden_form import MATCHES, form_fields, golden_form, tried
 from spangrade.evaluator.view.images import Image, first_shown, images_of, may_have_images
+from spangrade.evaluator.view.labelling import COMMENT
 from spangrade.evaluator.view.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.view.session_source import (
     SessionSource,
@@ -109,9 +110,24 @@ class SessionPage(NamedTuple):
     plan: tuple[PlanPart, ...] = ()
 
     @property
+    def comments(self) -> Mapping[str, list[ExternalScore]]:
+        """What people said of steps, by span."""
+        return comments_of(self.given)
+
+    @property
     def simulated(self) -> dict[int, SimulatedMessage]:
         """What the simulated user said, by turn."""
         return {one.turn: one for one in self.session.simulated_messages if one.text is not None}
+
+
+def comments_of(given: Iterable[ExternalScore]) -> dict[str, list[ExternalScore]]:
+    """Return the comments among scores that were given to steps, by span."""
+    comments: dict[str, list[ExternalScore]] = {}
+    for one in given:
+        if one.name == COMMENT and one.label is not None:
+            for span_id in one.evidence:
+                comments.setdefault(span_id, []).append(one)
+    return comments
 
 
 def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> SessionPage:  # noqa: B008 (a value)
@@ -256,7 +272,9 @@ def _turn(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str
     turn = next((turn for turn in made.turns if turn.number == number), None)
     if turn is None:
         return None
-    return "part_items.html", {"turn": turn, "session_id": session_id, "shown": skip + len(turn.items)}
+    given = external_scores(store, [session_id]).get(session_id, ())
+    shown = {"turn": turn, "session_id": session_id, "shown": skip + len(turn.items)}
+    return "part_items.html", {**shown, "comments": comments_of(given)}
 
 
 def _waterfall(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from serving import serving
 
 import spangrade
+from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.labelling import Reviewer
 
 WORKS = [Said("Where is it?", calls=[Call("look_up", {"id": 1})])]
@@ -78,5 +79,36 @@ def test_new_sessions_appear_without_reloading(page: Page, db: Path, tmp_path: P
         new = write_sessions(tmp_path / "new.jsonl", [("new", WORKS)], start_ns=START_NS + 10**15)
         spangrade.open(db).import_files(new)
         expect(page.locator("tr[data-session=new]")).to_have_count(1)
-        expect(page.locator("#status")).to_have_text("")
+        expect(page.locator("#notice")).to_have_text("")
         assert page.evaluate("window.stays") is True
+
+
+def test_what_the_server_says_goes_with_its_cause_and_other_pages_say_what_is_new(
+    page: Page, db: Path, problems: list[str]
+) -> None:
+    page.clock.install()
+    database = ViewedDatabase(db)
+    notice = page.locator("#notice")
+    with serving(database) as served:
+        page.goto(served.url)
+        for said in ("New spans are being derived.", ""):
+            database.notice = said
+            page.clock.run_for(3000)
+            expect(notice).to_have_text(said)
+        database.notice = "New spans are being derived."
+        page.goto(f"{served.url}/nothing")  # that shows nothing of the newest, and does not open the database
+        expect(notice).to_have_text("New spans are being derived.")
+        database.notice = ""
+        page.clock.run_for(3000)
+        expect(notice).to_have_text("New spans were derived: load the page again to see them.")
+    problems[:] = [one for one in problems if "404 (Not Found)" not in one]
+
+
+def test_what_a_page_says_of_what_was_done_goes_by_itself(page: Page, db: Path) -> None:
+    page.clock.install()
+    with serving(db) as served:
+        page.goto(f"{served.url}/session/s20")
+        page.keyboard.press("e")
+        expect(page.locator("#status")).to_have_text("No errors")
+        page.clock.run_for(5000)
+        expect(page.locator("#status")).to_have_text("")

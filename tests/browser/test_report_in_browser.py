@@ -139,9 +139,7 @@ def test_nothing_that_was_recorded_runs(offline: Page, tmp_path: Path) -> None:
     offline.goto((tmp_path / "out" / "report.html").as_uri())
     offline.locator(".grid a.row").first.click()
     expect(offline.locator("#opened .turn").first).to_be_visible()
-    for summary in offline.locator("details:not([open]) > summary").all():
-        if summary.is_visible():
-            summary.click()
+    offline.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert offline.evaluate("window.attacked") is None
     assert offline.locator("main script, main iframe, main img, main form").count() == 0
 

@@ -192,7 +192,11 @@ def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: P
             ("]", lambda: expect(users.nth(1)).to_have_class(re.compile("chosen"))),
             ("[", lambda: expect(users.nth(0)).to_have_class(re.compile("chosen"))),
             ("j", lambda: expect(chosen).not_to_have_class(re.compile("user"))),
+            ("m", lambda: expect(page.get_by_label("Comment on")).to_be_focused()),
+            ("Esc", lambda: expect(page.get_by_label("Comment on")).not_to_be_focused()),
             ("k", lambda: expect(users.nth(0)).to_have_class(re.compile("chosen"))),
+            ("e", lambda: expect(status).to_have_text("No errors")),
+            ("E", lambda: expect(status).to_have_text("No errors")),
             ("c", lambda: expect(status).to_have_text("Copied")),
             ("+", is_zoomed("250 0 500 10")),
             ("<", is_zoomed("0 0 500 10")),
@@ -214,6 +218,154 @@ def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: P
         page.wait_for_load_state("networkidle")
     assert {key for key, _ in steps} == {*listed, "?"}
     assert len(set(sessions)) == 4
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of a session in which calls, a turn and a span of no step failed, and of one without."""
+    folder = tmp_path_factory.mktemp("troubled")
+    works = Call("search", {"q": "refund"})
+    fails = Call("refund", {"order": 1}, error="timeout")
+    turns = [Said("Where is it?", calls=[works, fails]), Said("And?", None, calls=[works], error="stopped")]
+    opened = spangrade.open(folder / "s.duckdb")
+    sessions = [("bad", [*turns, *[Said("Hello?")] * 8]), ("good", [Said("Hi", calls=[works])])]
+    opened.import_files(write_sessions(folder / "s.jsonl", sessions))
+    return folder / "s.duckdb"
+
+
+def test_a_key_leads_from_error_to_error_and_round(page: Page, troubled: Path) -> None:
+    with serving(troubled) as served:
+        page.goto(f"{served.url}/session/bad")
+        chosen, status = page.locator(".chosen"), page.locator("#status")
+        for key, number, words in (
+            ("e", 1, "timeout"),
+            ("e", 2, "stopped"),
+            ("e", 3, "invoke_agent shop"),
+            ("e", 1, "timeout"),
+            ("E", 3, "invoke_agent shop"),
+            ("E", 2, "stopped"),
+        ):
+            page.keyboard.press(key)
+            expect(status).to_have_text(f"Error {number} of 3")
+            expect(chosen).to_contain_text(words)
+            expect(chosen).to_be_focused()
+            expect(chosen).to_be_in_viewport()
+        page.keyboard.press("]")  # from there on
+        page.keyboard.press("E")
+        expect(chosen).to_contain_text("stopped")
+        page.get_by_role("button", name="errors").click()
+        expect(chosen).to_contain_text("invoke_agent shop")
+        page.goto(f"{served.url}/session/good")
+        page.keyboard.press("e")
+        expect(status).to_have_text("No errors")
+        expect(chosen).to_have_count(0)
+
+
+def test_the_address_is_that_of_the_step_that_is_selected(page: Page, troubled: Path) -> None:
+    with serving(troubled) as served:
+        page.goto(f"{served.url}/session/bad")
+        page.keyboard.press("e")
+        address, span = page.url, page.locator(".chosen").get_attribute("data-span")
+        assert address == f"{served.url}/session/bad#span-{span}"
+        page.keyboard.press("]")
+        assert page.url == f"{served.url}/session/bad#turn-2"
+        page.goto("about:blank")
+        page.goto(address)
+        expect(page.locator(f"li.chosen[data-span='{span}']")).to_be_in_viewport()
+        expect(page.locator(f"tr.lit[data-span='{span}']")).to_be_in_viewport()
+
+
+def test_a_comment_stands_at_its_step_with_who_said_it_and_undoing_names_the_session(
+    page: Page, troubled: Path, tmp_path: Path
+) -> None:
+    db = tmp_path / "s.duckdb"
+    db.write_bytes(troubled.read_bytes())
+    remark = page.locator("li.item.failed .remark")
+    with serving(db, Reviewer("ann")) as served:
+        page.goto(f"{served.url}/session/bad")
+        page.keyboard.press("m")
+        expect(page.locator("#status")).to_have_text("Choose a step first")
+        page.keyboard.press("e")
+        for words in ("is it down <b>again</b>?", "it was down"):
+            page.keyboard.press("m")  # what was selected still is, once it is saved
+            page.keyboard.press("Control+a")
+            page.keyboard.type(words)
+            page.keyboard.press("Enter")
+            expect(remark).to_contain_text(words)
+        address = page.url
+    with serving(db, Reviewer("bob")) as served:
+        page.goto(f"{served.url}/session/{address.rpartition('/')[2]}")
+        expect(remark).to_have_text(re.compile(r"^ann it was down 20\d\d-\d\d-\d\d"))
+        page.keyboard.press("m")
+        page.keyboard.type("I restarted it")
+        page.get_by_role("button", name="Save", exact=True).click()
+        expect(remark).to_have_count(2)
+        undo = page.locator("form:has([data-key=u])")
+        expect(undo).to_contain_text("comment: I restarted it of this session")
+        page.goto(f"{served.url}/session/good")
+        expect(undo).to_contain_text("comment: I restarted it of bad")
+        page.keyboard.press("u")
+        expect(remark).to_have_count(1)
+    given = [
+        (one.author, one.name, one.label, len(one.evidence)) for one in spangrade.open(db).external_scores()
+    ]
+    assert given == [("ann", "comment", "it was down", 1)]
+
+
+def test_keys_do_nothing_in_a_field_and_together_with_others(
+    page: Page, troubled: Path, tmp_path: Path
+) -> None:
+    db = tmp_path / "s.duckdb"
+    db.write_bytes(troubled.read_bytes())
+    with serving(db, Reviewer("ann")) as served:
+        page.goto(f"{served.url}/session/bad")
+        for modifier in ("Control", "Alt", "Meta"):
+            for key in "ejf":
+                page.keyboard.press(f"{modifier}+{key}")
+        page.keyboard.press("n")
+        page.keyboard.type("pfeEsuj[c?+")
+        expect(page.get_by_label("Note")).to_have_value("pfeEsuj[c?+")
+        page.keyboard.press("Escape")
+        page.keyboard.press("?")
+        for key in "pfje":
+            page.keyboard.press(key)
+        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+        expect(page.locator(".chosen")).to_have_count(0)
+        expect(page.locator("#status")).to_have_text("")
+    assert spangrade.open(db).external_scores() == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_head_is_one_row_and_the_box_of_a_label_one_line_below_the_verdict_until_it_is_used(
+    page: Page, sample: Path, tmp_path: Path, width: int
+) -> None:
+    db = tmp_path / "s.duckdb"
+    db.write_bytes(sample.read_bytes())
+    page.set_viewport_size({"width": width, "height": 900})
+    with serving(db, Reviewer("ann")) as served:
+        page.goto(f"{served.url}/session/conversation-3?queue=unlabelled")
+        boxes = {
+            name: page.locator(selector).bounding_box() or {}
+            for name, selector in (
+                ("head", ".head"),
+                ("verdict", "#verdict"),
+                ("reasons", ".outcomes >> nth=0"),
+                ("label", ".labelling"),
+            )
+        }
+        assert boxes["head"]["height"] < 50
+        assert boxes["label"]["height"] < 60
+        tops = [boxes[name]["y"] for name in ("head", "verdict", "reasons", "label")]
+        assert tops == sorted(tops)
+        score = page.get_by_label("Score")
+        expect(score).to_be_hidden()
+        page.keyboard.press("n")
+        expect(score).to_be_visible()
+        page.keyboard.type("so so")
+        page.keyboard.press("Escape")
+        expect(score).to_be_visible()  # it is used
 
 
 def test_the_golden_question_is_copied(page: Page, served: Served) -> None:

@@ -9,8 +9,7 @@
     rubric.addEventListener("change", () => sessionStorage.setItem("spangrade-rubric", rubric.value));
   }
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, select, textarea, [contenteditable]")) return;
+    if (event.repeat || window.spangradeKeyIsTaken(event)) return;  // a key that is held labels one session
     const note = document.querySelector("[data-note]");
     const named = `[data-key="${event.key}"]`;
     const row = event.target.closest("tr");

@@ -1,8 +1,10 @@
-// New sessions appear by themselves: `data-live` of an element is the address that says whether there is something new. Then
-// the page is fetched again, and the element takes what is new in it, unless someone writes or has selected text there.
+// What is new appears by itself. `data-live` marks what a page shows of the newest: once the database has changed, the page is
+// fetched again, and the element takes what is new in it, unless someone writes or has selected text there. The notice of
+// the server goes when its cause has gone; any other page says then that there is something new.
 (() => {
   "use strict";
   const EVERY_MS = 3000;
+  const notice = document.getElementById("notice");
   const region = () => document.querySelector("[data-live]");
   let mark = null;
 
@@ -26,18 +28,21 @@
 
   const look = async () => {
     const element = region();
-    if (!element || document.hidden) return;
-    const answer = await fetch(element.dataset.live);
-    if (!answer.ok) return;
+    if (document.hidden) return true;
+    const answer = await fetch(notice.dataset.from);
+    if (!answer.ok) return true;
     const now = await answer.json();
-    document.getElementById("status").textContent = now.notice;
+    if (element || now.notice) notice.textContent = now.notice;
+    else notice.textContent = "New spans were derived: load the page again to see them.";
     if (mark === null || now.mark === mark) mark = now.mark;
-    else if (!isUsed(element) && await renew(element)) mark = now.mark;
+    else if (element && !isUsed(element) && await renew(element)) mark = now.mark;
+    return element || now.notice;
   };
 
   const loop = async () => {
-    try { await look(); } catch { /* the server does not run: the next time may find it */ }
-    setTimeout(loop, EVERY_MS);
+    let goesOn = true;
+    try { goesOn = await look(); } catch { /* the server does not run: the next time may find it */ }
+    if (goesOn) setTimeout(loop, EVERY_MS);
   };
-  loop();
+  if (region() || notice.textContent) loop();
 })();

@@ -2,7 +2,18 @@
 (() => {
   "use strict";
   const root = document.documentElement;
-  const status = (text) => { document.getElementById("status").textContent = text; };
+  // What a page says of what was just done goes by itself; a problem stays until something works again.
+  let clearing;
+  const status = (text, stays = false) => {
+    clearTimeout(clearing);
+    document.getElementById("status").textContent = text;
+    if (text && !stays) clearing = setTimeout(() => status(""), 5000);
+  };
+  window.spangradeSay = status;
+
+  // Whether a key is not for the page: together with another one, in a field, or in a dialog.
+  window.spangradeKeyIsTaken = (event) => event.ctrlKey || event.metaKey || event.altKey || event.isComposing
+    || event.target.closest("input, select, textarea, [contenteditable]") || document.querySelector("dialog[open]");
 
   const isDark = () => root.dataset.theme
     ? root.dataset.theme === "dark"
@@ -14,6 +25,10 @@
   nameToggle();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameToggle);
 
+  document.addEventListener("click", (event) => {  // a menu closes at a click elsewhere
+    for (const menu of document.querySelectorAll("details.menu[open]"))
+      if (!menu.contains(event.target)) menu.open = false;
+  });
   document.addEventListener("click", async (event) => {
     if (event.target.closest("[data-theme-toggle]")) {
       root.dataset.theme = isDark() ? "light" : "dark";
@@ -57,12 +72,9 @@
     else document.querySelector(step > 0 ? 'a[rel="next"]' : 'a[rel="prev"]')?.click();
   };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const field = event.target.closest("input, select, textarea, [contenteditable]");
-    if (field) {
-      if (event.key === "Escape") field.blur();
-      return;
-    }
+    if (field && event.key === "Escape") field.blur();
+    if (window.spangradeKeyIsTaken(event)) return;
     const search = document.querySelector("[data-search]");
     if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);

@@ -3,7 +3,7 @@
 // element, of the one around it that `data-swap` names, or of what is in the element whose id is in `data-into`.
 (() => {
   "use strict";
-  const status = (text) => { document.getElementById("status").textContent = text; };
+  const status = (text) => window.spangradeSay(text, true);
 
   // The server's answer as elements; its message, and null, where it is an error.
   const fetched = async (address) => {

@@ -47,6 +47,11 @@
     const spans = link && link.dataset.spans ? link.dataset.spans.split(" ") : own ? [own] : [];
     if (!spans.length) return;
     light(spans);
+    const item = document.querySelector(`[data-item][data-span="${CSS.escape(spans[0])}"]`);
+    if (item) {
+      mark(item);
+      item.scrollIntoView({ block: "nearest" });
+    }
     if (element) {
       element.scrollIntoView({ block: "center" });
       element.focus({ preventScroll: true });
@@ -64,16 +69,33 @@
 
   // Select a message, a call or a hand-off: it is lit wherever it is shown, and the side pane has its span.
   const detail = document.getElementById("span-detail");
-  const select = (item) => {
+  const within = (element, selector) => element.querySelector(selector)?.textContent ?? "";
+  const barOf = (span) => span && document.querySelector(`tr[data-span="${CSS.escape(span)}"]`);
+  const mark = (item) => {
     for (const other of document.querySelectorAll(".chosen")) other.classList.remove("chosen");
     item.classList.add("chosen");
+    const form = document.querySelector("[data-commenting]");
+    if (!form) return;
+    const { span } = item.dataset;
+    form.hidden = !span;
+    if (!span) return;
+    const own = `.remark[data-author="${CSS.escape(form.dataset.author)}"] [data-text]`;
+    form.elements.span.value = span;
+    form.elements.comment.value = within(document, `[data-span="${CSS.escape(span)}"] ${own}`);
+    form.elements.back.value = form.elements.back.value.replace(/#.*/s, "") + (barOf(span) ? `#${barOf(span).id}` : "");
+    form.querySelector("[data-step]").textContent = within(item, ".line strong") || within(item, ".name");
+  };
+  const select = (item, block = "nearest") => {
+    mark(item);
     reveal(item);
-    item.scrollIntoView({ block: "nearest" });
-    item.focus({ preventScroll: true });
-    const span = item.dataset.span;
+    const { span } = item.dataset;
     light(span ? [span] : []);
-    const bar = span && document.querySelector(`tr[data-span="${CSS.escape(span)}"]`);
+    const bar = barOf(span);
     if (bar) bar.scrollIntoView({ block: "nearest" });
+    item.scrollIntoView({ block });
+    item.focus({ preventScroll: true });
+    const at = bar ?? item.closest(".turn");  // the address is that of the step, to be sent
+    if (at && !document.querySelector("[data-prefix]").dataset.prefix) history.replaceState(null, "", `#${at.id}`);
     if (detail && span) load(item, [span]);
     else if (detail) detail.replaceChildren();
   };
@@ -92,13 +114,49 @@
     const next = all[Math.min(all.length - 1, Math.max(0, at + step))];
     if (next) select(next);
   };
+  // What failed: calls and turns of the conversation, then spans that it does not have.
+  const failures = () => {
+    const found = [...document.querySelectorAll(".item.failed, .problems")];
+    for (const turn of document.querySelectorAll(".turn.failed"))
+      if (!found.some((one) => turn.contains(one))) found.push(turn.querySelector(".reply"));
+    const shown = new Set(found.map((one) => one.dataset.span));
+    found.push(...[...document.querySelectorAll("tr.span.failed")].filter((one) => !shown.has(one.dataset.span)));
+    const isBefore = (one, other) => one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING;
+    return found.filter((one) => !one.closest("[hidden]")).sort((one, other) => (isBefore(one, other) ? -1 : 1));
+  };
+  const toFailure = (step) => {
+    const all = failures();
+    if (!all.length) {
+      window.spangradeSay("No errors");
+      return;
+    }
+    const chosen = document.querySelector(".chosen");
+    let at = all.indexOf(chosen);
+    if (at >= 0) at += step;
+    else if (!chosen) at = step > 0 ? 0 : -1;
+    else {
+      const following = all.findIndex((one) => chosen.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+      at = (following < 0 ? all.length : following) + (step < 0 ? -1 : 0);
+    }
+    at = (at + all.length) % all.length;  // round and round
+    select(all[at], "center");
+    window.spangradeSay(`Error ${at + 1} of ${all.length}`);
+  };
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-next-error]")) toFailure(1);
+  });
+  const comment = () => {
+    const form = document.querySelector("[data-commenting]:not([hidden])");
+    if (form) form.elements.comment.focus();
+    else window.spangradeSay("Choose a step first");
+  };
   const copy = () => {
     const chosen = document.querySelector(".chosen");
     if (!chosen) return;
     const texts = [...chosen.querySelectorAll("pre.recorded")].map((one) => one.textContent.replace(/^\n/, ""));
     navigator.clipboard.writeText(texts.join("\n")).then(
-      () => { document.getElementById("status").textContent = "Copied"; },
-      () => { document.getElementById("status").textContent = "The browser does not allow copying"; });
+      () => window.spangradeSay("Copied"),
+      () => window.spangradeSay("The browser does not allow copying"));
   };
 
   // A long JSON value as a tree. It is made of the lines of its text, so that each value stands in it as it is recorded;
@@ -167,7 +225,10 @@
     "k": () => go("[data-item]", -1),
     "]": () => go(".message.user", 1),
     "[": () => go(".message.user", -1),
+    "e": () => toFailure(1),
+    "E": () => toFailure(-1),
     "c": copy,
+    ...(document.querySelector("[data-commenting]") && { "m": comment }),
     "?": () => help && (help.open ? help.close() : help.showModal()),
     "+": () => zoomAll("in"),
     "-": () => zoomAll("out"),
@@ -176,8 +237,8 @@
     ">": () => zoomAll("right"),
   };
   document.addEventListener("keydown", (event) => {
-    if (!document.body.classList.contains("workplace") || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, select, textarea, [contenteditable]") || !keys[event.key]) return;
+    if (!document.body.classList.contains("workplace") || !Object.hasOwn(keys, event.key)) return;
+    if (window.spangradeKeyIsTaken(event) && !(event.key === "?" && help?.open)) return;
     keys[event.key]();
     event.preventDefault();
   });

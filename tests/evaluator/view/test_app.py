@@ -215,7 +215,7 @@ def test_a_notice_of_a_process_that_held_the_database_goes_with_the_process(
         assert database.notice.startswith("New spans are not derived: ")
         assert "another process" in database.notice
     with database.reading():
-        assert database.notice == "New spans are being derived: reload the page to see them."
+        assert database.notice == "New spans are being derived."
     database._deriving.join()
     database.stop()
     assert (database.notice, len(spangrade_api.open(db))) == ("", 5)

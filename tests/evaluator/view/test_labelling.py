@@ -378,3 +378,38 @@ def test_a_file_of_the_pages_is_kept_by_the_address_of_its_content(served: Serve
     assert found is not None
     kept = [served.get(path).headers["cache-control"] for path in (found[1], "/static/style.css")]
     assert kept == ["max-age=31536000, immutable", "no-store"]
+
+
+def test_a_comment_is_a_score_in_words_on_a_span_that_is_replaced_removed_and_undone(
+    served: Served, db: Path
+) -> None:
+    path = f"/session/{ONE}/labels"
+    span = re.findall(r'<tr id="span-([0-9a-f]{16})"', served.get(f"/session/{ONE}").text)[1]
+    shown = '<strong class="recorded">ann</strong> <span class="recorded" data-text>'
+
+    def comments() -> list[tuple[str, str | None, float | None, str | None, tuple[str, ...]]]:
+        given = open_database(db).external_scores()
+        return [(one.name, one.label, one.value, one.author, one.evidence) for one in given]
+
+    send(served, path, comment="12", span=span)
+    send(served, path, comment=" the carrier's fault <b>", span=span)
+    assert comments() == [("comment", "the carrier's fault <b>", None, "ann", (span,))]
+    page = served.get(f"/session/{ONE}").text
+    assert f"{shown}the carrier&#39;s fault &lt;b&gt;</span>" in page
+    assert "comment: the carrier&#39;s fault &lt;b&gt;</span> of this session" in page
+    assert f'of <a class="recorded" href="/session/{ONE}">' in served.get("/session/conversation-2").text
+    send(served, path, comment="", span=span)
+    assert comments() == []
+    send(served, "/undo")
+    assert [one[1] for one in comments()] == ["the carrier's fault <b>"]
+    assert send(served, path, comment="x", span="0" * 16).status == 400
+    assert '<option value="comment">' not in page
+
+
+def test_a_label_that_is_changed_without_a_note_keeps_the_one_that_it_had(served: Served, db: Path) -> None:
+    path = f"/session/{ONE}/labels"
+    send(served, path, verdict="fail", note="too curt")
+    send(served, path, verdict="pass")  # as `c` on the page of a judge
+    assert given(db) == [(ONE, "label", 1.0, "pass", "ann", None, "too curt")]
+    send(served, path, verdict="pass", note="")  # as on its own page
+    assert given(db) == [(ONE, "label", 1.0, "pass", "ann", None, "")]

@@ -13,6 +13,7 @@ import pytest
 from command_line import Spangrade
 from hard_sessions import ATTACK, SESSION_ID, golden, large_spans, store_session
 from made_once import copy_of_sample
+from otlp_sessions import Call, Said, write_sessions
 from pages import dangers, elements, find, find_all, name, parsed, parsed_part, text
 from paths import SAMPLE
 from recordings import NAMES, database, recorded_sessions
@@ -312,3 +313,17 @@ def test_scores_of_people_traces_and_programs_are_shown(tmp_path: Path) -> None:
         "failed <b>tone fail 0.25 turn 1 person ann, 2001-09-09 01:46:40 UTC span too <i>curt"
     )
     assert [one.get("href") for one in elements(given) if name(one) == "a"] == ["#turn-1", f"#span-{span_id}"]
+
+
+def test_what_is_not_recorded_is_folded_to_its_number(tmp_path: Path) -> None:
+    turns = [Said("Where is it?", tokens=None, calls=[Call("search", {"q": 1}, only_requested=True)])]
+    opened = open_database(tmp_path / "s.duckdb")
+    opened.import_files(write_sessions(tmp_path / "s.jsonl", [("lacking", turns), ("whole", [Said("Hi")])]))
+    with Store.open(tmp_path / "s.duckdb") as store:
+        lacking, whole = (find_all(page(store, one), class_="fold")[0] for one in ("lacking", "whole"))
+        listed = find_all(lacking, class_="findings")[0]
+        number = sum(name(one) == "li" for one in elements(listed))
+    assert (name(lacking), lacking.get("open")) == ("details", None)
+    assert text(next(one for one in elements(lacking) if name(one) == "summary")) == f"Not recorded {number}"
+    assert number > 0
+    assert text(whole) == "Not recorded nothing is missing"
