@@ -52,7 +52,7 @@ class Distribution(NamedTuple):
     threshold: float | None
 
 
-class Value(NamedTuple):
+class ChartValue(NamedTuple):
     """A value in a slot: of how many sessions, and its 95% interval. Of a sum `is_few` is never so."""
 
     value: float
@@ -76,7 +76,7 @@ class LinePoint(NamedTuple):
     x: float
     y: float
     slot: int
-    value: Value
+    value: ChartValue
     low: float | None = None
     high: float | None = None
     width: float = 0
@@ -178,7 +178,7 @@ def distribution(
 
 def lines(
     axis: Axis,
-    values: Mapping[str, Mapping[Any, Value]],
+    values: Mapping[str, Mapping[Any, ChartValue]],
     unit: str,
     most: float | None = None,
     deployments: Mapping[Any, Sequence[str]] | None = None,
@@ -206,7 +206,7 @@ def lines(
     def height(value: float | None) -> float | None:
         return None if value is None else _height(value, bottom, top)
 
-    def point(number: int, slot: int, value: Value) -> LinePoint:
+    def point(number: int, slot: int, value: ChartValue) -> LinePoint:
         x, y = _across(axis.slots[slot].at), _height(value.value, bottom, top)
         if not as_columns:
             return LinePoint(_short(x), y, slot, value, height(value.low), height(value.high))

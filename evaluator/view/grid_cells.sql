@@ -1,5 +1,5 @@
 -- The scores of some rows of a grid, in a run and in its baseline: the mean of the sessions of a question, how many of
--- them met the gate, and the gravest outcome of those that have no value. The reason and the evidence are those of one
+-- them met the gate, their values, and the gravest outcome of those that have no value. The reason and the evidence are those of one
 -- session that did not meet it.
 WITH wanted AS (
     SELECT run_id, session_id, cell AS key
@@ -11,6 +11,7 @@ SELECT
     run_id = $run AS is_run,
     metric,
     avg(value) FILTER (outcome = 'score' AND isfinite(value)) AS value,
+    list(value) FILTER (outcome = 'score' AND isfinite(value)) AS session_values,
     count(*) FILTER (passed) AS passed,
     count(passed) AS judged,
     count(*) FILTER (outcome IN ('failure', 'judge_failure')) AS broken,

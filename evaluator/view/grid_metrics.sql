@@ -1,13 +1,16 @@
 -- The metrics of a run: the gates that the most sessions did not meet, then those that are inconclusive in the most, the
--- other gates, what is only reported; equal ones in the order in which they were measured.
-SELECT measured.metric, higher_is_better, unit, judged
+-- other gates, what is only reported; equal ones in the order in which they were measured. `has_data` is false of one that
+-- gave no session a value, and whose lack decided no verdict.
+SELECT measured.metric, higher_is_better, unit, judged, lowest, highest,
+    valued > 0 OR not_met > 0 OR (judged AND inconclusive > 0) AS has_data
 FROM (
     SELECT metric, min(rowid) AS place,
         count(passed) > 0 OR coalesce(
             list_contains((SELECT json_keys(thresholds) FROM runs WHERE run_id = $run), metric), false
         ) AS judged,
         count(*) FILTER (NOT passed OR outcome IN ('failure', 'judge_failure')) AS not_met,
-        count(*) FILTER (outcome = 'inconclusive') AS inconclusive
+        count(*) FILTER (outcome = 'inconclusive') AS inconclusive,
+        count(*) FILTER (passed OR (outcome = 'score' AND isfinite(value))) AS valued
     FROM scores
     WHERE run_id = $run
     GROUP BY metric

@@ -10,7 +10,10 @@ from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import causes_text
-from spangrade.evaluator.metrics.stored_values import only_run, stored_evidence
+from spangrade.evaluator.metrics.stored_values import only_run, stored_bounds, stored_evidence
+from spangrade.evaluator.statistics.comparison.compare import difference_of
+from spangrade.evaluator.statistics.comparison.differences import TooLittle
+from spangrade.evaluator.statistics.comparison.sample import Measured
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
 from spangrade.tracer.errors import InputError
@@ -21,6 +24,7 @@ MAX_SESSIONS = 100_000  # of a run: the grid of more takes seconds, and their li
 MAX_METRICS = 100
 RUNS = 100  # to compare with
 NONE = "none"  # no baseline
+_LEAST_SESSIONS = 2  # of a question in each run: one and one never show a difference
 
 _SORTS = ("change", "verdict")
 _PARAMETERS = ("against", "verdict", "metric", "metadata", "text", "changed", "sort")
@@ -28,12 +32,17 @@ _VERDICTS = [str(verdict) for verdict in Verdict]
 
 
 class GridColumn(NamedTuple):
-    """A metric; `higher_is_better` is None where it has no direction, `judged` says that it is a gate."""
+    """A metric; `higher_is_better` is None where it has no direction, `judged` says that it is a gate.
+
+    `bounds` are its lowest and highest possible value. Without `has_data` it gave no session a value.
+    """
 
     metric: str
     higher_is_better: bool | None
     unit: str
     judged: bool
+    bounds: tuple[float, float]
+    has_data: bool
 
 
 class GridCell(NamedTuple):
@@ -41,7 +50,8 @@ class GridCell(NamedTuple):
 
     `state` is a verdict, "" where nothing judged it; `share` is "2 of 3" where there are repeats. `change` is
     the difference of the value to that of the baseline, None where one is unknown; `style` says whether it is
-    better or worse. `reason` leads with the place where a gate failed.
+    better or worse, "" where its 95% interval has no difference in it. `reason` leads with the place where a
+    gate failed.
     """
 
     value: float | None
@@ -119,7 +129,14 @@ def grid_rows(
 ) -> dict[str, Any]:
     """Return rows of a grid: those that the filters leave, from `skip` on, at most `limit`."""
     columns = tuple(
-        GridColumn(row["metric"], row["higher_is_better"], row["unit"] or "", row["judged"])
+        GridColumn(
+            row["metric"],
+            row["higher_is_better"],
+            row["unit"] or "",
+            row["judged"],
+            stored_bounds(row["lowest"], row["highest"]),
+            row["has_data"],
+        )
         for row in rows_of(store, "grid_metrics", run=run_id, limit=MAX_METRICS)
     )
     skip = _number(texts.get("skip", ""))
@@ -217,12 +234,30 @@ def _cell(column: GridColumn, sides: Mapping[bool, Mapping[str, Any]]) -> GridCe
         difference = mine["value"] - theirs["value"]
         change = difference if not math.isclose(mine["value"], theirs["value"], rel_tol=1e-9) else None
     style = ""
-    if change is not None and column.higher_is_better is not None:
-        style = "better" if (change > 0) == column.higher_is_better else "worse"
+    if change is not None and theirs is not None and column.higher_is_better is not None:
+        direction = shown_direction(theirs["session_values"], mine["session_values"], column.bounds)
+        if direction:
+            style = "better" if (direction > 0) == column.higher_is_better else "worse"
     share = _share(mine["passed"], mine["judged"])
     where = causes_text(stored_evidence(mine["evidence"])) if state == "failed" else ""
     reason = ": ".join(filter(None, (where, mine["reason"])))
     return GridCell(mine["value"], state, share, change, style, reason)
+
+
+def shown_direction(before: Sequence[float], now: Sequence[float], bounds: tuple[float, float]) -> int:
+    """Return whether the values of a question's sessions are shown to be larger, 1, or smaller, -1, else 0.
+
+    By the interval of a comparison of two runs, with sessions in the place of questions. Of values without
+    bounds, such as costs, that takes hundreds: 0.
+    """
+    if min(len(before), len(now)) < _LEAST_SESSIONS or not all(map(math.isfinite, bounds)):
+        return 0
+    sides = [[(one,) for one in side] for side in (before, now)]
+    try:
+        found = difference_of(sides[0], sides[1], Measured(None, bounds, ""), is_paired=False)
+    except InputError:  # scipy is not installed: nothing is shown
+        return 0
+    return 0 if isinstance(found, TooLittle) else found.at().direction
 
 
 def _number(text: str) -> int:

@@ -27,7 +27,7 @@ from spangrade.evaluator.statistics.agreement.statistics import (
 from spangrade.evaluator.statistics.agreement.stored import stored_labels
 from spangrade.evaluator.statistics.comparison.sample import is_judged
 from spangrade.evaluator.view.axes import names_axis
-from spangrade.evaluator.view.charts import FEW, Value, lines
+from spangrade.evaluator.view.charts import FEW, ChartValue, lines
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
@@ -96,7 +96,7 @@ def _charts(by_month: Sequence[tuple[tuple[str, ...], JudgeAgreement]]) -> dict[
     axis = names_axis("month", months)
     agreed, kappa = (
         {
-            month: Value(one.estimate, sum(each.confusion), one.low, one.high)
+            month: ChartValue(one.estimate, sum(each.confusion), one.low, one.high)
             for (month,), each in by_month
             if (one := of(each)) is not None
         }

@@ -21,7 +21,7 @@ from spangrade.evaluator.view.axes import (
     step_for,
     time_axis,
 )
-from spangrade.evaluator.view.charts import COLUMNS_UNTIL, FEW, Lines, Value, busiest, lines
+from spangrade.evaluator.view.charts import COLUMNS_UNTIL, FEW, ChartValue, Lines, busiest, lines
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
 from spangrade.evaluator.view.scope import SCOPE, scope_of
 from spangrade.tracer.errors import InputError
@@ -164,7 +164,7 @@ def _trend_of(
     if not shown:
         return MetricTrend(found, None, None, unit)
     axis = time_axis(keys, DAY) if by == By.DAY else names_axis(found.by, keys)
-    values = [Value(one.mean or 0.0, one.sessions, one.low, one.high) for one in shown]
+    values = [ChartValue(one.mean or 0.0, one.sessions, one.low, one.high) for one in shown]
     return MetricTrend(found, axis, lines(axis, {"": dict(zip(keys, values, strict=True))}, unit), unit)
 
 
@@ -179,12 +179,12 @@ class _Chart(NamedTuple):
     is_sum: bool = False
 
 
-def _by_series(rows: Sequence[Row], names: Sequence[str], chart: _Chart) -> dict[str, dict[Any, Value]]:
-    values: dict[str, dict[Any, Value]] = {name: {} for name in names}
+def _by_series(rows: Sequence[Row], names: Sequence[str], chart: _Chart) -> dict[str, dict[Any, ChartValue]]:
+    values: dict[str, dict[Any, ChartValue]] = {name: {} for name in names}
     for row in rows:
         number = chart.value(row)
         if row["series"] in values and number is not None and math.isfinite(number):
-            value = Value(number, chart.number(row), is_sum=chart.is_sum)
+            value = ChartValue(number, chart.number(row), is_sum=chart.is_sum)
             values[row["series"]][row["slot"]] = value
     return values
 

@@ -25,7 +25,7 @@ from spangrade.evaluator.view.axes import (
     ticks_within,
     time_axis,
 )
-from spangrade.evaluator.view.charts import COLUMNS_UNTIL, Value, lines
+from spangrade.evaluator.view.charts import COLUMNS_UNTIL, ChartValue, lines
 
 UNITS = ("count", "percent", "usd", "seconds")
 JANUARY = datetime(2026, 1, 1)
@@ -152,7 +152,7 @@ def days(*numbers: int) -> Axis:
 
 
 def test_a_line_is_broken_where_a_slot_is_missing_and_faint_beside_few_sessions() -> None:
-    values = {0: Value(0.0, 50), 1: Value(1.0, 10), 2: Value(0.5, 9), 4: Value(0.5, 50)}
+    values = {0: ChartValue(0.0, 50), 1: ChartValue(1.0, 10), 2: ChartValue(0.5, 9), 4: ChartValue(0.5, 50)}
     found = lines(
         days(*range(5)), {"": {JANUARY + timedelta(days=day): one for day, one in values.items()}}, "count", 1
     )
@@ -165,7 +165,9 @@ def test_a_line_is_broken_where_a_slot_is_missing_and_faint_beside_few_sessions(
 
 def test_few_slots_are_columns_side_by_side() -> None:
     one, other = JANUARY, JANUARY + timedelta(days=9)
-    few = lines(days(0, 9), {"1": {one: Value(1), other: Value(2)}, "2": {one: Value(2)}}, "count")
+    few = lines(
+        days(0, 9), {"1": {one: ChartValue(1), other: ChartValue(2)}, "2": {one: ChartValue(2)}}, "count"
+    )
     assert few is not None
     columns = [point for line in few.lines for point in line.points]
     assert [one.path for one in few.lines] == ["", ""]
@@ -180,7 +182,7 @@ def test_few_slots_are_columns_side_by_side() -> None:
 
 def test_versions_are_marked_where_they_began() -> None:
     began = {JANUARY + timedelta(days=1): ["2"], datetime(2027, 1, 1): ["3"]}
-    found = lines(days(*range(5)), {"1": {JANUARY: Value(1)}}, "count", None, began)
+    found = lines(days(*range(5)), {"1": {JANUARY: ChartValue(1)}}, "count", None, began)
     assert found is not None
     assert [(one.slot, one.versions) for one in found.deployments] == [(1, ("2",))]
 
@@ -188,7 +190,7 @@ def test_versions_are_marked_where_they_began() -> None:
 def test_names_have_slots_in_their_order_without_lines_between_them() -> None:
     axis = names_axis("version", ["1.0", "1.1"])
     assert axis.labels == (AxisLabel(0.25, "1.0"), AxisLabel(0.75, "1.1"))
-    found = lines(axis, {"": {"1.0": Value(0.5, 20, 0.25, 1.0), "1.1": Value(0.0, 20)}}, "count", 1)
+    found = lines(axis, {"": {"1.0": ChartValue(0.5, 20, 0.25, 1.0), "1.1": ChartValue(0.0, 20)}}, "count", 1)
     assert found is not None
     (line,) = found.lines
     assert (line.path, line.faint) == ("", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from paths import SAMPLE
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.view.grid_page import grid_page, grid_part
+from spangrade.evaluator.view.grid_page import grid_page, grid_part, shown_direction
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -106,16 +107,71 @@ def test_rows_come_by_their_worst_change_against_the_run_before(store: Store) ->
     assert shown["broke"][:5] == ("Please broke", "passed", "failed", "", "")
     assert shown["repeated"][:5] == ("Please repeated", "passed", "failed", "3 of 3", "2 of 3")
     assert {key: (one[5].state, one[5].share, one[5].style) for key, one in shown.items()} == {
-        "broke": ("failed", "", "worse"),
-        "repeated": ("failed", "2 of 3", "worse"),
-        "slower": ("passed", "", "worse"),
+        "broke": ("failed", "", ""),
+        "repeated": ("failed", "2 of 3", ""),
+        "slower": ("passed", "", ""),
         "same": ("passed", "", ""),
-        "fixed": ("passed", "", "better"),
+        "fixed": ("passed", "", ""),
         "new": ("passed", "", ""),
     }
     assert shown["broke"][5].value == 0.3
     assert shown["broke"][5].change == pytest.approx(-0.6)
     assert (shown["same"][5].change, shown["new"][5].change, shown["new"][1]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "bounds", "direction"),
+    [
+        ([1.0], [0.0], (0.0, 1.0), 0),
+        ([1.0, 1.0], [0.0, 0.0], (0.0, 1.0), 0),
+        ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], (0.0, 1.0), -1),
+        ([1.0, 0.0, 1.0, 0.0], [1.0] * 4, (0.0, 1.0), 0),
+        ([0.1] * 5, [0.9] * 5, (0.0, 1.0), 1),
+        ([0.5, 0.6] * 20, [0.7, 0.8] * 20, (0.0, 1.0), 1),
+        ([1.0, 1.1] * 20, [9.0, 9.1] * 20, (0.0, math.inf), 0),  # without bounds hundreds are needed
+    ],
+)
+def test_a_change_is_coloured_only_where_its_interval_excludes_none(
+    before: list[float], now: list[float], bounds: tuple[float, float], direction: int
+) -> None:
+    assert shown_direction(before, now, bounds) == direction
+    assert shown_direction(now, before, bounds) == -direction
+
+
+def test_the_change_of_a_question_with_repeats_is_coloured_beyond_noise(store: Store) -> None:
+    def style(values: list[float]) -> tuple[str, float | None]:
+        for place, value in enumerate(values):
+            store.query(
+                "UPDATE scores SET value = $1 WHERE session_id = $2", [value, f"second-repeated-{place}"]
+            )
+        (row,) = [row for row in grid_page(store, "second id", {})["rows"] if row.key == "repeated"]
+        assert row.cells[0] is not None
+        return row.cells[0].style, row.cells[0].change
+
+    try:
+        assert style([0.0, 0.0, 0.0]) == ("worse", -1.0)
+        assert style([0.0, 1.0, 0.0]) == ("", pytest.approx(-2 / 3))
+    finally:
+        style([1.0, 0.5, 0.9])
+
+
+def test_columns_that_gave_no_value_are_without_data_unless_their_lack_decided(tmp_path: Path) -> None:
+    database = spangrade.open(tmp_path / "s.duckdb")
+    graded = database.grade(SAMPLE, gates=["cache_efficiency>=0.5", "latency_metrics<=1000"])
+    with Store.open(database.path, read_only=True) as store:
+        columns = grid_page(store, graded.run_id, {})["columns"]
+        values = {
+            metric: (scored, inconclusive)
+            for metric, scored, inconclusive in store.query(
+                "SELECT metric, count(value), count(*) FILTER (outcome = 'inconclusive') "
+                "FROM scores GROUP BY metric"
+            )
+        }
+    expected = {
+        one.metric: values[one.metric][0] > 0 or (one.judged and values[one.metric][1] > 0) for one in columns
+    }
+    assert {one.metric: one.has_data for one in columns} == expected
+    assert set(expected.values()) == {True, False}
 
 
 def test_gates_come_first_those_that_sessions_fail_then_those_that_are_unknown(tmp_path: Path) -> None:
