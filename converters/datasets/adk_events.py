@@ -7,9 +7,9 @@ events do not record how long a call or a turn took, so the spans mark their dur
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from spangrade.converters.recordings.conversations import MadeTrace
 from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
@@ -208,27 +208,23 @@ def spans_of(
             **(scores if number == len(turns) else {}),
         }
         duration = (durations or {}).get(turn.invocation_id)
-        yield from _Trace(session_id, turn.invocation_id).spans(turn, attributes, duration)
+        yield from _Trace([session_id, turn.invocation_id], SCOPE).spans(turn, attributes, duration)
 
 
-class _Trace:
-    """The spans of one turn. Their ids count up, so that spans with the same start stay in order."""
-
-    def __init__(self, session_id: str, invocation_id: str) -> None:
-        seed = dumps([session_id, invocation_id]).encode()
-        self._trace_id = blake2b(seed, digest_size=16).hexdigest()
-        self._position = 0
+class _Trace(MadeTrace):
+    """The spans of one turn."""
 
     def spans(self, turn: Invocation, attributes: Attributes, duration: float | None) -> Iterator[Span]:
         times = [turn.time_ns, *(event.time_ns for event in turn.events)]
         end_ns = max(times) if duration is None else turn.time_ns + round(duration * 1e9)
-        root = self._span("turn", None, turn.time_ns, end_ns, attributes, timed=duration is not None)
+        unknown = {} if duration is not None else {semconv.DURATION_UNKNOWN: True}
+        root = self.span("turn", None, turn.time_ns, end_ns, {**attributes, **unknown})
         yield root
         agent, before_ns = None, turn.time_ns
         for event in turn.events:
             if agent is None or agent.attributes[semconv.AGENT_NAME] != event.author:
                 named = {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: event.author}
-                agent = self._span(f"invoke_agent {event.author}", root, before_ns, before_ns, named)
+                agent = self._untimed(f"invoke_agent {event.author}", root, before_ns, named)
                 yield agent
             if event.inference:
                 yield self._chat(event, agent)
@@ -251,9 +247,7 @@ class _Trace:
             semconv.OUTPUT_MESSAGES: dumps([{"role": "assistant", "parts": message}]),
             semconv.ERROR_TYPE: event.error,
         }
-        return self._span(
-            f"chat {event.model or ''}".rstrip(), agent, event.time_ns, event.time_ns, attributes
-        )
+        return self._untimed(f"chat {event.model or ''}".rstrip(), agent, event.time_ns, attributes)
 
     def _tool(self, call: Call, event: Event, agent: Span) -> Span:
         at_ns = event.time_ns if call.responded_ns is None else call.responded_ns
@@ -264,31 +258,10 @@ class _Trace:
             semconv.TOOL_CALL_ARGUMENTS: dumps(call.arguments),
             semconv.TOOL_CALL_RESULT: None if call.responded_ns is None else dumps(call.response),
         }
-        return self._span(f"execute_tool {call.name}", agent, at_ns, at_ns, attributes)
+        return self._untimed(f"execute_tool {call.name}", agent, at_ns, attributes)
 
-    def _span(
-        self,
-        name: str,
-        parent: Span | None,
-        start_ns: int,
-        end_ns: int,
-        attributes: Attributes,
-        *,
-        timed: bool = False,
-    ) -> Span:
-        self._position += 1
-        known = {key: value for key, value in attributes.items() if value is not None}
-        return Span(
-            self._trace_id,
-            f"{self._trace_id[:8]}{self._position:08x}",
-            parent.span_id if parent else None,
-            name,
-            "INTERNAL",
-            start_ns,
-            end_ns,
-            attributes=known if timed else {**known, semconv.DURATION_UNKNOWN: True},
-            scope_name=SCOPE,
-        )
+    def _untimed(self, name: str, parent: Span, at_ns: int, attributes: Attributes) -> Span:
+        return self.span(name, parent, at_ns, at_ns, {**attributes, semconv.DURATION_UNKNOWN: True})
 
 
 def _tokens(usage: Mapping[str, Any]) -> Attributes:

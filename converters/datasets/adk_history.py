@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, state_of
 from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.problems import separate
+from spangrade.converters.recordings.conversations import evaluations
 from spangrade.converters.spans.values import either
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import parse_written, refusal
@@ -145,18 +146,18 @@ def _number(value: Any) -> float | None:
 
 def score_attributes(scores: Iterable[EvalScore]) -> dict[str, Any]:
     """Return the scores of ADK's metrics as attributes of a span, each named `adk.` and the metric."""
-    found: dict[str, Any] = {}
-    for number, score in enumerate(scores):
-        threshold = None if score.threshold is None else f"threshold {score.threshold:g}"
-        field = f"session.evaluations.{number}.evaluation."
-        found |= {
-            f"{field}name": f"adk.{score.metric}",
-            f"{field}score": score.value,
-            f"{field}label": score.status,
-            f"{field}explanation": threshold,
-            f"{field}identifier": "adk eval",
-        }
-    return {key: value for key, value in found.items() if value is not None}
+    return evaluations(
+        [
+            {
+                "name": f"adk.{score.metric}",
+                "value": score.value,
+                "label": score.status,
+                "explanation": None if score.threshold is None else f"threshold {score.threshold:g}",
+                "by": "adk eval",
+            }
+            for score in scores
+        ]
+    )
 
 
 def _durations(actual: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:

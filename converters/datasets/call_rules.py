@@ -86,13 +86,17 @@ def same_text(names: tuple[str, ...]) -> str:
     return f" with the same {', '.join(names)}" if names else ""
 
 
+def kind_of(value: Any) -> str:
+    """Return what a JSON value is, for a message: `null`, `true`, `a string`."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    names = {int: "a number", float: "a number", str: "a string", dict: "an object"}
+    return names.get(type(value), "a list")
+
+
 def _refuse(expected: str, found: Any) -> PydanticCustomError:
-    return PydanticCustomError("rule", "expected {expected}, found {found}", _context(expected, found))
-
-
-def _context(expected: str, found: Any) -> dict[str, Any]:
-    kinds = {bool: "true or false", str: "a string", int: "a number", float: "a number", dict: "an object"}
-    return {"expected": expected, "found": "null" if found is None else kinds.get(type(found), "a list")}
+    context = {"expected": expected, "found": kind_of(found)}
+    return PydanticCustomError("rule", "expected {expected}, found {found}", context)
 
 
 def _names(value: Any, expected: str) -> tuple[str, ...]:

@@ -36,6 +36,17 @@ def load_json(path: Path) -> Any:
         raise InputError(f"{path}: {refusal(error)}") from error
 
 
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8. Raises InputError if it cannot be read."""
+    refuse_device(path)
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
+
+
 def refuse_device(path: Path) -> None:
     """Raise InputError for a device, or a link to one: reading it may never end."""
     if path.is_char_device() or path.is_block_device():

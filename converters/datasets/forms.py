@@ -76,11 +76,7 @@ def _problems(value: Any, where: str, *, is_value_of_key: bool) -> Iterator[str]
         return
     if not isinstance(value, Mapping):
         return
-    words = [key for key in value if key in _WORDS]
-    is_form = len(words) == 1 and (
-        len(value) == 1 or (words == [NUMBER] and value.keys() == {NUMBER, WITHIN})
-    )
-    if not is_form:
+    if _WORDS.isdisjoint(value) or not is_form(value):
         for key, item in value.items():
             yield from _problems(item, f"{where}.{key}" if where else str(key), is_value_of_key=True)
         return

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -35,6 +36,7 @@ from spangrade.converters.datasets.call_rules import (
     ForbiddenTools,
     FurtherCalls,
     MostCalls,
+    kind_of,
     not_blank,
 )
 from spangrade.converters.datasets.files import write_json
@@ -48,6 +50,7 @@ from spangrade.converters.datasets.forms import (
     word_of,
 )
 from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
+from spangrade.converters.datasets.recognized import tool_of_content
 from spangrade.tracer.canonical_json import canonical
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.span import Problem
@@ -106,7 +109,7 @@ def _step(value: Any) -> TrajectoryStep:
     raise PydanticCustomError(
         "step",
         "expected a string, or a list of the strings of steps in any order, found {found}",
-        {"found": _described(value)},
+        {"found": kind_of(value)},
     )
 
 
@@ -225,7 +228,7 @@ def _text_form(value: Any) -> TextForm:
         return {PATTERN: value[PATTERN]}
     expected = 'a string, {"$any": [strings]} or {"$pattern": a regular expression of Python}'
     raise PydanticCustomError(
-        "text", "expected {expected}, found {found}", {"expected": expected, "found": _described(value)}
+        "text", "expected {expected}, found {found}", {"expected": expected, "found": kind_of(value)}
     )
 
 
@@ -641,11 +644,14 @@ def taken_golden(raw: Any, where: str, form: Form | None = None) -> GoldenDatase
         raw = [raw]
     if isinstance(raw, list):
         raw = {"golden_questions": raw}
-    other_tool, words = [f"{where}: {line}" for line in _other_tool(raw)], _words_of_others(raw)
+    tool = tool_of_content(raw.get("golden_questions", raw) if isinstance(raw, dict) else raw)
+    words = _words_of_others(raw)
     try:
         dataset = GoldenDataset.model_validate(_without_questions(raw))
     except ValidationError as error:
-        lines = other_tool or [f"{where}: {problem}" for problem in _problems(raw, error, form)]
+        other_tool = _CONVERTED.get(tool or "")
+        problems = _problems(raw, error, form) if other_tool is None else [other_tool]
+        lines = [f"{where}: {problem}" for problem in problems]
         if len(lines) > MAX_PROBLEMS:
             lines[MAX_PROBLEMS:] = [f"{where}: and {len(lines) - MAX_PROBLEMS} more"]
         example = ("expected, for example:", *form.example) if words or _of_form(error) else ()
@@ -669,18 +675,15 @@ def _of_form(error: ValidationError) -> bool:
     )
 
 
-def _other_tool(raw: Any) -> Iterator[str]:
-    """Yield a line for a dataset of another tool that can be converted."""
-    questions = raw.get("golden_questions", ()) if isinstance(raw, dict) else ()
-    first = questions[0] if isinstance(questions, list) and questions else None
-    if isinstance(raw, dict) and isinstance(raw.get("tests"), list | str):
-        yield "of promptfoo; `spangrade convert promptfoo` makes golden questions of it"
-    elif isinstance(first, dict) and "query" in first:
-        yield "a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
-    elif isinstance(first, dict) and not {"input", "target"} - first.keys():
-        yield "of Inspect; `spangrade convert inspect` makes golden questions of it"
-    elif isinstance(first, dict) and {"expected_output", "actual_output", "expected_outcome"} & first.keys():
-        yield "of DeepEval; `spangrade convert deepeval` makes golden questions of it"
+# What a dataset of another tool is, and how to convert it.
+_CONVERTED = MappingProxyType(
+    {
+        "promptfoo": "of promptfoo; `spangrade convert promptfoo` makes golden questions of it",
+        "log": "a conversation log; `spangrade convert test-to-golden` makes a golden question of it",
+        "inspect": "of Inspect; `spangrade convert inspect` makes golden questions of it",
+        "deepeval": "of DeepEval; `spangrade convert deepeval` makes golden questions of it",
+    }
+)
 
 
 def _words_of_others(raw: Any) -> list[str]:
@@ -740,9 +743,7 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
     the same user inputs as another. Raises InputError as `existing` does, and leaves the file unchanged.
     """
     raw, dataset = existing(path)
-    known = dataset.golden_questions if dataset else ()
-    by_id = {question.id for question in known}
-    by_inputs = {_asked(question.model_dump(mode="json")): question.id for question in known}
+    by_id, by_inputs = _ids_and_inputs(dataset)
     added: list[Mapping[str, Any]] = []
     problems: list[Problem] = []
     for question in questions:
@@ -762,6 +763,19 @@ def append(path: Path, questions: Iterable[Mapping[str, Any]]) -> tuple[int, lis
     return len(added), problems
 
 
+def _ids_and_inputs(dataset: GoldenDataset | None) -> tuple[set[str], dict[str, str]]:
+    """Return the ids of the questions of a dataset, and their ids by their user inputs."""
+    known = dataset.golden_questions if dataset else ()
+    by_inputs = {_asked(question.model_dump(mode="json")): question.id for question in known}
+    return {question.id for question in known}, by_inputs
+
+
+def distinct_name(name: str, taken: Container[str]) -> str:
+    """Return a name that is not taken: as it is, else with a number behind it, as in `refund-2`."""
+    numbered = (f"{name}-{number}" for number in count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
+
+
 def _asked(question: Mapping[str, Any]) -> str:
     """Return a question's user inputs as one text; without any, one that no other question equals."""
     scenario, inputs = question.get("scenario"), list(question.get("user_inputs") or ())
@@ -776,9 +790,7 @@ def new_questions(
     The others are named in problems that drop nothing. Raises InputError as `existing` does.
     """
     _, dataset = existing(path)
-    known = dataset.golden_questions if dataset else ()
-    ids = {question.id for question in known}
-    inputs = {_asked(question.model_dump(mode="json")): question.id for question in known}
+    ids, inputs = _ids_and_inputs(dataset)
     new: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for question in questions:
@@ -786,9 +798,7 @@ def new_questions(
             text = f'"{same}" has the same user inputs and is kept as it is'
             problems.append(Problem(f'{path}: id "{question["id"]}"', text, dropped=False))
             continue
-        name, number = question["id"], 2
-        while name in ids:
-            name, number = f"{question['id']}-{number}", number + 1
+        name = distinct_name(question["id"], ids)
         ids.add(name)
         new.append({**question, "id": name})
     return new, problems
@@ -854,7 +864,7 @@ def _problem(raw: Any, detail: ErrorDetails, form: Form) -> str:
             "reference_tool_alternatives" in detail["loc"] and isinstance(detail["loc"][-1], int)
         )
         expected += " of objects" if holds_objects else " of strings"
-    return f"{where}: expected {expected}, found {_described(detail['input'])}"
+    return f"{where}: expected {expected}, found {kind_of(detail['input'])}"
 
 
 def _where(raw: Any, location: tuple[int | str, ...], form: Form) -> str:
@@ -873,12 +883,3 @@ def _where(raw: Any, location: tuple[int | str, ...], form: Form) -> str:
             continue
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text or "the file"
-
-
-def _described(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    names = {int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
-    return names[type(value)]

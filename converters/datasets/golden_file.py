@@ -14,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spangrade.converters.datasets.files import read_text
 from spangrade.converters.datasets.golden import fields_of_questions, golden_of
 from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
 from spangrade.converters.datasets.golden_text import OBJECT, delimiter_of, parse_golden
@@ -65,13 +66,7 @@ def golden_file(path: Path, text: str | None = None) -> GoldenFile | None:
 
     Raises InputError if the file cannot be read.
     """
-    if text is None:
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
+    text = read_text(path) if text is None else text
     content, form = parse_golden(path, text, fields_of_questions)
     if form.name == OBJECT.name:  # numbers of more digits than a float has stay as they are
         content = parse_exact(text)

@@ -11,7 +11,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spangrade.converters.datasets.files import refuse_device
+from spangrade.converters.datasets.files import read_text
 from spangrade.converters.datasets.yaml_text import parse_yaml
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.json_text import DoubledKeyError, parse_exact, parse_written, refusal
@@ -77,15 +77,7 @@ def read_written(path: Path, fields: Callable[[], Mapping[str, Any]]) -> Written
 
     Raises InputError if it cannot be read, or is none of the forms.
     """
-    refuse_device(path)
-    try:
-        raw = path.read_bytes()
-        text = raw.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
-    return parse_golden(path, text, fields)
+    return parse_golden(path, read_text(path), fields)
 
 
 def parse_golden(path: Path, text: str, fields: Callable[[], Mapping[str, Any]]) -> Written:

@@ -18,7 +18,13 @@ def tool_of(path: Path) -> str:
 
     Raises InputError for a file that none of them makes.
     """
-    content = _content(path)
+    if (tool := tool_of_content(_content(path))) is None:
+        raise InputError(f"{path}: {_EXPECTED}")
+    return tool
+
+
+def tool_of_content(content: Any) -> str | None:
+    """Return the tool that made questions, given as JSON, by the names of `tool_of`; None for any other."""
     if isinstance(content, dict):
         if isinstance(content.get("tests"), list | str) or "prompts" in content:
             return "promptfoo"
@@ -37,7 +43,7 @@ def tool_of(path: Path) -> str:
             return "deepeval"
         if "eval_id" in first:
             return "adk"
-    raise InputError(f"{path}: {_EXPECTED}")
+    return None
 
 
 def _content(path: Path) -> Any:

@@ -128,13 +128,42 @@ def _reply(rest: Sequence[Said]) -> str | None:
     return None if last is None or last.tool_calls else last.text
 
 
-class _Trace:
-    """The spans of one turn. Their ids count up, so that spans with the same start stay in order."""
+class MadeTrace:
+    """A trace whose spans are made, not recorded. Its id follows from the `seed`.
+
+    The spans' ids count up, so that spans with the same start stay in order.
+    """
+
+    def __init__(self, seed: Sequence[str | int], scope: str) -> None:
+        self._trace_id = blake2b(dumps(seed).encode(), digest_size=16).hexdigest()
+        self._scope = scope
+        self._position = 0
+
+    def span(
+        self, name: str, parent: Span | None, start_ns: int, end_ns: int, attributes: Attributes
+    ) -> Span:
+        """Return the next span, without attributes that are None."""
+        self._position += 1
+        return Span(
+            self._trace_id,
+            f"{self._trace_id[:8]}{self._position:08x}",
+            None if parent is None else parent.span_id,
+            name,
+            "INTERNAL",
+            start_ns,
+            end_ns,
+            attributes={key: value for key, value in attributes.items() if value is not None},
+            scope_name=self._scope,
+        )
+
+
+class _Trace(MadeTrace):
+    """The spans of one turn, whose durations are unknown."""
 
     def __init__(self, conversation: RecordedConversation, number: int) -> None:
-        seed = dumps([semconv.SCOPE_OF_MESSAGES, conversation.session_id, number]).encode()
-        self._trace_id = blake2b(seed, digest_size=16).hexdigest()
-        self._position = 0
+        super().__init__(
+            [semconv.SCOPE_OF_MESSAGES, conversation.session_id, number], semconv.SCOPE_OF_MESSAGES
+        )
         self._declared = conversation.declared
 
     def spans(
@@ -191,19 +220,8 @@ class _Trace:
     def _span(
         self, name: str, parent: Span | None, start_ns: int, end_ns: int, attributes: Attributes
     ) -> Span:
-        self._position += 1
-        known = {key: value for key, value in attributes.items() if value is not None}
-        return Span(
-            self._trace_id,
-            f"{self._trace_id[:8]}{self._position:08x}",
-            None if parent is None else parent.span_id,
-            encodable(name),
-            "INTERNAL",
-            start_ns,
-            end_ns,
-            attributes=json_value({**known, semconv.DURATION_UNKNOWN: True}),
-            scope_name=semconv.SCOPE_OF_MESSAGES,
-        )
+        unknown = json_value({**attributes, semconv.DURATION_UNKNOWN: True})
+        return self.span(encodable(name), parent, start_ns, end_ns, unknown)
 
 
 class _Results:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spangrade.converters.datasets.golden import distinct_name
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError
@@ -18,10 +19,7 @@ SHORT = 80  # characters of a reply that may be expected as a whole
 def id_of(text: str, known: Collection[str]) -> str:
     """Return an id for the question that a text asks: its first words, with a number if another has it."""
     words = re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")[:_LONGEST_ID].strip("-") or "question"
-    name, number = words, 2
-    while name in known:
-        name, number = f"{words}-{number}", number + 1
-    return name
+    return distinct_name(words, known)
 
 
 def draft_of(session: Session, question_id: str, required_text: str) -> dict[str, Any]:

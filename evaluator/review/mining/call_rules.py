@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.call_rules import AtMost, Before, CallOrder, Rule, Told
 from spangrade.converters.datasets.forms import folded_text
+from spangrade.converters.datasets.golden import distinct_name
 from spangrade.evaluator.metrics.call_rules import value_text, values_in
 from spangrade.evaluator.metrics.metric import Score
 from spangrade.evaluator.metrics.rules import broken_by, triggers
@@ -282,9 +283,6 @@ def _without_implied(rules: Sequence[Rule]) -> Iterator[Rule]:
 def _with_distinct_names(found: Iterable[MinedRule]) -> list[MinedRule]:
     made: dict[str, MinedRule] = {}
     for one in found:
-        name, number = one.rule.name, 1
-        while name in made:
-            number += 1
-            name = f"{one.rule.name}-{number}"
+        name = distinct_name(one.rule.name, made)
         made[name] = one._replace(rule=one.rule.model_copy(update={"name": name}))
     return list(made.values())

@@ -9,6 +9,7 @@ from typing import Any
 
 from spangrade.converters.datasets.call_rules import AtMost, Rule
 from spangrade.converters.datasets.files import write_text
+from spangrade.converters.datasets.golden import distinct_name
 from spangrade.tracer.errors import InputError
 
 
@@ -27,10 +28,7 @@ def add_rules(file: Path, known: Iterable[Rule], rules: Iterable[Rule]) -> list[
     table = "tool.spangrade.rules" if file.name == "pyproject.toml" else "rules"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     for place, rule in enumerate(new):
-        name, number = rule.name, 1
-        while name in names:
-            number += 1
-            name = f"{rule.name}-{number}"
+        name = distinct_name(rule.name, names)
         names.add(name)
         new[place] = rule.model_copy(update={"name": name})
     tables = [f"[[{table}]]\n{rule_toml(rule)}" for rule in new]
