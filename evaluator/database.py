@@ -1,9 +1,9 @@
-"""The public way in: a database of spans and sessions, and what can be asked of it.
+"""The public API: a database of spans and sessions.
 
 `spangrade.open()` returns a `Database`. It holds no file: each call opens the database, works and closes it,
 so that agents and other processes can write in between. Each method is a few lines over a function of the
-room that does the work; what one method alone needs is imported there: all of it takes 50 ms, which an
-import or a list of sessions need not.
+folder that does the work. Modules that a single method needs are imported in it: all of them take 50 ms, and
+an import or a list of sessions does without.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _of_project(
     on_progress: Callable[[str], None] | None,
     on_share: Callable[[float], None] | None,
 ) -> tuple[ProjectSettings, Callbacks]:
-    """Return the settings, and the callbacks with what of them derives sessions."""
+    """Return the settings, and the callbacks with those settings by which sessions are derived."""
     if settings is None:
         project = NO_SETTINGS
     else:
@@ -276,7 +276,7 @@ class Database:
 
     @property
     def _file(self) -> Path:
-        """The database file. Raises InputError for a lake, which does not do what needs a file."""
+        """The database file. Raises InputError for a lake, which has none."""
         return self.stored.file
 
     # Sessions in, and out again
@@ -333,8 +333,8 @@ class Database:
     ) -> Deleted:
         """Delete sessions for good, with their spans, logs and scores; the file becomes smaller.
 
-        They are those of the ids `sessions`, those that ended `before` a time (a `datetime`, a text such as
-        `2026-01-31`, or an age such as `30d`), and those in which `user` is named. With `by_arrival`,
+        Deleted are the sessions with the ids `sessions`, all that ended `before` a time (a `datetime`, a text
+        such as `2026-01-31`, or an age such as `30d`), and all in which `user` is named. With `by_arrival`,
         sessions of which a part arrived after that time stay, however old they are. Runs that were graded
         before `runs_before` go with their scores, unless one has the latest verdict of a session that stays.
         With `dry_run` they are only counted. `on_start` is called with the counts before anything is deleted:
@@ -385,13 +385,12 @@ class Database:
     ) -> Rows:
         """Return a row per session: the columns of the view `sessions`.
 
-        `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", and `limit` the
-        number of sessions. With `failed` only those whose verdict is failed or broken, with `stale` those of
-        which more arrived after their verdict.
-        `origin` is what made them: "production", "run", "simulated", "test", "drill", "replay" or "any";
-        without one they are those of production, or all as long as there is none.
-        `select` chooses among them, as in `grade`.
-        It is read from the tables, whatever the database has under the name of the view.
+        `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", `limit` the number of
+        sessions. `failed` lists only sessions whose verdict is failed or broken, `stale` only sessions that
+        got more spans after their verdict. `origin` is what made a session: "production", "run",
+        "simulated", "test", "drill", "replay" or "any"; without it, sessions of production are listed, or all
+        if there are none. `select` chooses among them, as in `grade`. The tables are read, not the view: a
+        file may define another view of that name.
         """
         with self._selecting(select) as (store, among):
             return list_sessions(
@@ -473,25 +472,24 @@ class Database:
     ) -> Run:
         """Grade sessions against a dataset or by gates alone, save the scores, and return the run.
 
-        `dataset` is a golden file, a folder of one and its recorded spans, an ADK eval set, a simulation's
-        CSV or JSONL, a list of questions as a golden file has them, or all that is asked for as a
-        `GradeSpec`. The sessions graded are those of `spans`
-        (files, imported first), of the folder, or of the simulation; with none of these, all that are
-        stored. Of these `select` chooses: a `Selection`, or a condition in SQL over the view `sessions`
-        (`"agent_version = '2'"`).
+        `dataset` is a golden file, a folder with a golden file and recorded spans, an ADK eval set, a
+        simulation's CSV or JSONL, a list of questions as in a golden file, or a `GradeSpec`. The sessions of
+        `spans` (files, imported first), of the folder, or of the simulation are graded; without any of these,
+        all stored sessions. `select` chooses among them: a `Selection`, or a condition in SQL over the view
+        `sessions` (`"agent_version = '2'"`).
 
-        `gates` are metrics (`"tool_recall>=0.9"`, a `Metric`, or several), or `Gates` that say more: they
+        `gates` are metrics (`"tool_recall>=0.9"`, a `Metric`, or several), or `Gates` with more options: they
         come on top of the references of the questions. Without a `dataset`, sessions are graded by the gates
         that need no reference.
 
-        The judge is `judge` (`provider/model`, or `JudgeOptions` with limits), else that of `use_judge`, else
-        that of the settings; `run.judge` is what it was asked and cost. Raises InputError for a provider that
-        is not installed, and for a model that its provider does not have.
+        The judge is `judge` (`provider/model`, or `JudgeOptions` with limits), else the judge of `use_judge`,
+        else that of the settings; `run.judge` has its calls and their cost. Raises InputError for a provider
+        that is not installed, and for a model that its provider does not have.
 
-        What is not given is that of the settings, and for the sessions of one run (`of_run`) alone what this
-        was graded by. `name` is that of the run, and `tags` of a `GradeSpec` are
-        notes on it: `spangrade runs` and `compare` find it by them. The `reports` (`"junit,markdown"`, or a
-        list; all without it) are written in the folder `out` (docs/reports.md).
+        Omitted arguments are those of the settings; if only the sessions of one run are graded (`of_run`),
+        those of this run. `name` is the run's, and `tags` of a `GradeSpec` are notes on it: `spangrade runs`
+        and `compare` find it by them. The `reports` (`"junit,markdown"`, or a list; by default all) are
+        written in the folder `out` (docs/reports.md).
 
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none. Raises InputError for what cannot be used.
@@ -536,17 +534,17 @@ class Database:
     ) -> Run:
         """Run an agent over the questions of a dataset, each in a session of its own, and grade the sessions.
 
-        `agent` is what `ConversationRunner` takes (a function, a coroutine, a generator, an object of a
-        framework), a class of such objects, of which each session gets one, or a text that names one:
+        `agent` is anything that `ConversationRunner` takes (a function, a coroutine, a generator, an object
+        of a framework), a class, of which each session gets an instance, or a text that names an agent:
         `"package.module:name"`, `"file.py:name"`. The texts of `user_inputs` are its turns, and an exception
         of the agent is the failure of its session. `select` chooses questions (`"metadata.topic = refund"`),
-        `options` say how often each is asked, how much at once and what it may take. What is not given is
-        that of the settings, the agent and the dataset too.
+        `options` say how often each is asked, how many at once, and what they may cost. Omitted arguments are
+        those of the settings, also the agent and the dataset.
 
-        Each turn is stored when it ends. After an interruption, or when the limit of the cost is spent, the
-        same `name` with `RunOptions(resume=True)` asks what is missing; a session that was interrupted stays
-        and is not graded. Without a `name` it is that of the branch and the commit. Only the sessions of this
-        run are graded, as `grade` grades them with the same arguments.
+        Each turn is stored when it ends. After an interruption, or when the limit of the cost is reached, the
+        same `name` with `RunOptions(resume=True)` asks the missing questions; a session that was interrupted
+        stays and is not graded. Without a `name` the run has that of the branch and the commit. Only its own
+        sessions are graded, as `grade` grades them with the same arguments.
 
         Raises InputError for what cannot be used, before the agent runs.
         """
@@ -950,12 +948,11 @@ class Database:
     ) -> list[Cluster]:
         """Return why sessions failed: those that failed alike together, the largest cluster first.
 
-        They are those of a run or, without one, those of production (of any origin if there are none) by the
-        verdict that they show. Arguments and values do not part them: eight sessions that lack a call of one
-        tool are one cluster. A cluster has the facts
-        that tell it from sessions that pass, of the run or of the `baseline`; runs are named as in `compare`.
-        With `what` only the clusters are returned whose text has it. Raises InputError if there is no such
-        run.
+        The sessions are those of a run or, without `run`, those of production (of any origin if there are
+        none) by the verdict that they show. Clusters ignore arguments and values: eight sessions that lack a
+        call of one tool are one cluster. A cluster has the facts that distinguish it from sessions that pass,
+        of the run or of the `baseline`; runs are named as in `compare`. With `what`, only clusters whose text
+        contains it are returned. Raises InputError if there is no such run.
         """
         from spangrade.evaluator.grading.run_list import find_run_id
         from spangrade.evaluator.statistics.comparison.stored_sample import sessions_of_run, shown_sessions
@@ -1107,14 +1104,14 @@ class Database:
         origin: str = "production",
         select: Selection | str | None = None,
     ) -> list[ToReview]:
-        """Return sessions without a label, or without one on what a `metric` measures, for people to review.
+        """Return sessions without a label, or without a label of a `metric`, for people to review.
 
-        With `by` they are those that this person has not labelled, whoever else did; the pages have the same
-        queues in the same order. `queue` is `suggested`: first those on which the gates of their verdict
-        disagree, then those with a value near its threshold, the nearest first, then others in an order that
+        With `by` they are the sessions that this person has not labelled; the pages have the same queues in
+        the same order. `queue` is `suggested`: first sessions on which the gates of their verdict disagree,
+        then sessions with a value near its threshold, the nearest first, then the rest in an order that
         `seed` shuffles; `failed`; `disputed` by a label of `by`; `sampled`: all in the shuffled order, so
-        that the labels are those of a random share; or `unlabelled`: the newest first. They are of an
-        `origin` as `list_sessions` takes it, and `select` chooses among them, as in `grade`.
+        that a random share is labelled; or `unlabelled`: the newest first. `origin` is as in
+        `list_sessions`, and `select` chooses among them, as in `grade`.
 
         Raises InputError for another queue or origin.
         """
@@ -1239,11 +1236,11 @@ class Database:
     ) -> GoldenAddition:
         """Add many sessions to a golden file as questions that nobody has reviewed yet.
 
-        The sessions are chosen as in `grade` without a dataset. Those with equal user inputs become one
-        question, with `dedupe` also those that differ in values alone; what varies between them becomes a
-        reference or a wildcard (datasets/README.md). Questions whose user inputs the file has already are
-        left out. Calls that failed are expected only with `failed_calls`. Raises InputError for a condition
-        that DuckDB refuses.
+        The sessions are chosen as in `grade` without a dataset. Sessions with equal user inputs become one
+        question, with `dedupe` also sessions that differ in values alone; values that vary become a reference
+        or a wildcard (datasets/README.md). Questions whose user inputs the file has already are left out.
+        Calls that failed are expected only with `failed_calls`. Raises InputError for a condition that DuckDB
+        refuses.
         """
         from spangrade.converters.datasets.golden import append, new_questions
         from spangrade.evaluator.review.mining.questions import mine
@@ -1254,10 +1251,10 @@ class Database:
         return GoldenAddition(added, [*problems, *known, *mistakes], [])
 
     def mine_rules(self, *, select: Selection | str | None = None, least: int = 20) -> list[MinedRule]:
-        """Return the rules that the calls of good sessions keep to, as drafts, and how often one breaks them.
+        """Return the rules that the calls of good sessions obey, as drafts, and how often each is broken.
 
-        Good are sessions that passed, and those of production that did not fail; `select` chooses among them.
-        A rule concerns `least` sessions or more (docs/rules.md says how it is found). Raises InputError for a
+        Good sessions passed, or are of production and did not fail; `select` chooses among them. A rule
+        concerns `least` sessions or more (docs/rules.md says how it is found). Raises InputError for a
         condition that DuckDB refuses.
         """
         from spangrade.evaluator.review.mining.call_rules import GOOD, mine_rules

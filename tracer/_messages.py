@@ -38,7 +38,7 @@ def plain(value: object) -> Any:
 def messages(value: object, role: str) -> list[Part]:
     """Return a text, a message, a part, or a sequence of them, as messages; `role` is for those without one.
 
-    Parts in a row become one message. Raises TypeError for what is none of them.
+    Parts in a row become one message. Raises TypeError for any other value.
     """
     result: list[Part] = []
     collected = None  # the role of the message that is made of the parts read last

@@ -109,10 +109,10 @@ def wrapped(function: Function, new: Callable[[], Recording], is_recording: Call
 
 
 class _Function:
-    """A function that returns generators or coroutines of another one, and passes for that one.
+    """Stands for a generator function or a coroutine function, and looks like it to `inspect`.
 
-    Frameworks ask `inspect` whether a function is one of coroutines or generators. A function of their kind
-    cannot see the context in which it is called: its code runs later.
+    Frameworks ask `inspect` for the kind of a function. A real generator or coroutine function cannot see the
+    context in which it is called: its code runs later.
     """
 
     __class__ = property(lambda _: FunctionType)

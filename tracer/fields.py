@@ -19,9 +19,9 @@ from spangrade.tracer.errors import InputError
 class Option:
     """How a field is an option of a command: its help, its name if it is not the field's, and its bounds.
 
-    `also` is another name of it: a letter, or one of an earlier version. An `argument` has no name.
-    `variable` is the environment variable that gives its value, `shown_default` what its help says of None.
-    One that is `rare` is not in the command's help, but in docs/commands.md and the settings
+    `also` is a second name: a letter, or the name of an earlier version. An `argument` has no name.
+    `variable` is the environment variable that gives its value, `shown_default` the text of its help for
+    None. A `rare` option is not in the command's help, but in docs/commands.md and the settings
     (`[options.COMMAND]`).
     """
 
@@ -78,7 +78,7 @@ def option_fields(group: type) -> Iterator[OptionField]:
 
 
 def values_of(group: Any, *names: str) -> dict[str, Any]:
-    """Return the values of a dataclass by field, of those that are options; of `names`, if there are any."""
+    """Return the values of a dataclass's options by field; if `names` are given, of these fields alone."""
     found = {one.field.name: getattr(group, one.field.name) for one in option_fields(type(group))}
     return {name: value for name, value in found.items() if not names or name in names}
 

@@ -75,7 +75,7 @@ def refusal(document: Any) -> str:
 
 
 def expected() -> str:
-    """Return the end of such a message: the formats that there are."""
+    """Return the end of a message that rejects a document: the known formats."""
     return f"expected one of the formats {', '.join(_readers())}"
 
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def condensed(problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems; those that drop nothing and have one message are one, which counts the others."""
+    """Return problems, in which equal messages of problems that drop nothing are counted as one."""
     kept: list[Problem] = []
     places: dict[str, int] = {}
     more: Counter[int] = Counter()

@@ -56,9 +56,9 @@ COLUMNS = {
 
 
 def distinct(records: Iterable[Span | LogRecord]) -> tuple[list[Span], list[LogRecord]]:
-    """Return the spans and the logs among records, each once: of those with one id, the greatest (`rank`).
+    """Return the spans and the logs among records, each once: of records with one id, the greatest (`rank`).
 
-    A log record has no id: those whose identifying columns are all equal are one (`insert_logs.sql`).
+    Log records have no id: those with equal identifying columns are one record (`insert_logs.sql`).
     """
     spans: dict[tuple[str, str], Span] = {}
     logs: dict[tuple[Any, ...], LogRecord] = {}

@@ -1,8 +1,8 @@
 """Landing files: spans and logs on their way into a lake, as Parquet files in a folder or in S3.
 
 `dt=2026-01-31/hh=09/NAME.spans.parquet` holds what arrived in one hour (UTC), in the columns of the table of
-a database file, JSON as text. A file appears whole, and a name always means the same rows: what is sent again
-replaces what was sent before.
+a database file, JSON as text. A file appears whole, and a name always means the same rows: sending
+it again replaces it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which of the records with one id is stored: the same one, in whatever order they come.
+"""Choose the record to store among several with one id, independently of the order in which they arrive.
 
-Of spans it is the one that ended last, of those the one that started first, then the one with more text in
-its attributes and events, then the one whose texts are greatest. A log record has no id: of those that are
-equal in what identifies them (`KEYS`), it is the one whose other texts are greatest.
+It is the span that ended last; if several did, the span that started first, then the span with the most text
+in its attributes and events, then the span whose texts are greatest. A log record has no id: among logs with
+equal identifying columns (`KEYS`), the log whose other texts are greatest is stored.
 """
 
 from __future__ import annotations

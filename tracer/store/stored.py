@@ -1,8 +1,8 @@
 """A database that is opened for each piece of work: a DuckDB file, or a lake.
 
-All that reads and writes derived tables, runs, scores, labels and messages is given one, opens it, and works
-on the `Store` that it gives. A lake has the same tables without keys, sequences, indexes and defaults, so
-that no statement relies on any.
+Code that reads or writes derived tables, runs, scores, labels and messages gets a `Stored`, opens it, and
+works on its `Store`. A lake has the same tables without keys, sequences, indexes and defaults: no statement
+relies on them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spangrade.tracer.store.store import Store
 
 
 class Stored(Protocol):
-    """A database, by the ways in which it is opened."""
+    """A database, and how it is opened."""
 
     @property
     def path(self) -> Path:

@@ -19,7 +19,7 @@ _taken: dict[Path, Turns] = {}
 
 
 class Turns:
-    """Who of one process has a database open: one at a time, the others in the order in which they asked.
+    """Lets the parts of one process open a database one at a time, in the order in which they ask.
 
     After two seconds without a pause the file stays closed for a moment, for other processes. The part that
     derives holds `deriving`.
@@ -97,5 +97,5 @@ def deriving(path: Path, stop: threading.Event) -> Iterator[None]:
 
 
 def turns_at(path: Path) -> Turns | None:
-    """Return the turns at a database file, None if its parts find out for themselves."""
+    """Return the turns at a database file, None if nobody takes turns at it."""
     return _taken.get(path.resolve()) if _taken else None
