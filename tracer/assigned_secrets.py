@@ -51,38 +51,11 @@ _TYPE = re.compile(r"(?:[A-Z][a-z]+)+|[a-z]+(?:_[a-z]+)+")
 _PASSWORD = re.compile(r"(?i)pass|pwd")
 _END = re.compile(r"[ .,;]{0,3}(?:[\n\"']|\Z)")
 _COMMA = re.compile(r"\s{0,9},\s{0,9}|\s{1,9}")
-_NOTHING = frozenset(
-    (
-        *(
-            "none",
-            "null",
-            "nil",
-            "true",
-            "false",
-            "undefined",
-            "unset",
-            "empty",
-            "unknown",
-            "yes",
-            "no",
-            "ok",
-        ),
-        *(
-            "str",
-            "string",
-            "bytes",
-            "bool",
-            "int",
-            "float",
-            "any",
-            "optional",
-            "required",
-            "missing",
-            "hidden",
-        ),
-        *("redacted", "invalid", "incorrect", "wrong", "expired"),
-    )
-)
+_NOTHING = frozenset((
+    "none", "null", "nil", "true", "false", "undefined", "unset", "empty", "unknown", "yes", "no", "ok",
+    "str", "string", "bytes", "bool", "int", "float", "any", "optional", "required", "missing", "hidden",
+    "redacted", "invalid", "incorrect", "wrong", "expired",
+))  # fmt: skip
 
 
 class _Value(NamedTuple):

@@ -69,24 +69,16 @@ _BEGINNINGS = (
 _UUID_SHAPE = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # Keys whose beginning is also that of words: what follows it has a fixed length and alphabet.
 _SHAPES = (
-    *(
-        "(?:key-|fc-|SK|FLWSECK-)[0-9a-f]{32}(?![0-9A-Za-z])",
-        "re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",
-        "e2b_[0-9a-f]{40}",
-    ),
-    *("secret_[A-Za-z0-9]{43}", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "oy2[a-z0-9]{43}", "cio[A-Za-z0-9]{32}"),
-    *("AKCp[A-Za-z0-9]{60,}", "EAA[A-Za-z][\\w-]{50,}", "LTAI[A-Za-z0-9]{16,30}", "AKID[A-Za-z0-9]{32}"),
-    *(
-        r"v1\.0-[0-9a-f]{24}-[0-9a-f]{146}",
-        r"sl\.[\w-]{100,}",
-        "ATTA[A-Za-z0-9]{60,}",
-        "ATBB[A-Za-z0-9]{28,}",
-    ),
-    *("rzp_(?:live|test)_[A-Za-z0-9]{14}", "EZ[AT]K[A-Za-z0-9]{54}", "ABSK[A-Za-z0-9+/]{100,}=*"),
+    "(?:key-|fc-|SK|FLWSECK-)[0-9a-f]{32}(?![0-9A-Za-z])", "re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",
+    "e2b_[0-9a-f]{40}", "secret_[A-Za-z0-9]{43}", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "oy2[a-z0-9]{43}",
+    "cio[A-Za-z0-9]{32}", "AKCp[A-Za-z0-9]{60,}", r"EAA[A-Za-z][\w-]{50,}", "LTAI[A-Za-z0-9]{16,30}",
+    "AKID[A-Za-z0-9]{32}", r"v1\.0-[0-9a-f]{24}-[0-9a-f]{146}", r"sl\.[\w-]{100,}", "ATTA[A-Za-z0-9]{60,}",
+    "ATBB[A-Za-z0-9]{28,}", "rzp_(?:live|test)_[A-Za-z0-9]{14}", "EZ[AT]K[A-Za-z0-9]{54}",
+    "ABSK[A-Za-z0-9+/]{100,}=*",
     f"(?:sdk|access-production|access-development|pat-(?:na|eu)[0-9])-{_UUID_SHAPE}",
     "A3-[A-Z0-9]{6}-(?:[A-Z0-9]{6}-[A-Z0-9]{5}|[A-Z0-9]{11})(?:-[A-Z0-9]{5}){3}",  # 1Password's secret key
     r"[MNO][A-Za-z0-9_-]{23,25}\.[\w-]{6}\.[\w-]{27,38}",  # a bot of Discord
-)
+)  # fmt: skip
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -148,16 +140,14 @@ _PATTERNS = (
     ),
     _Pattern("key", (":AA",), re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])")),  # a bot of Telegram
     _Pattern("key", (".atlasv1.",), re.compile(r"(?<!\w)\w{14}\.atlasv1\.[\w-]{40,}+")),  # Terraform
-    _Pattern(
-        "key", ("Q~",), re.compile(r"(?<![\w.~-])[\w.~]{3}\dQ~[\w.~-]{31,34}")
-    ),  # an application of Entra ID
+    # An application of Entra ID.
+    _Pattern("key", ("Q~",), re.compile(r"(?<![\w.~-])[\w.~]{3}\dQ~[\w.~-]{31,34}")),
     _Pattern("key", ("-us",), re.compile(r"(?<!\w)[0-9a-f]{32}-us[0-9]{1,2}(?!\w)")),  # Mailchimp
     _Pattern("key", ("NRAL",), re.compile(r"(?<!\w)[0-9a-f]{36}NRAL(?!\w)")),  # New Relic
     _Pattern("key", ("sha256~",), re.compile(r"(?<!\w)sha256~[\w-]{43}")),  # OpenShift
     _Pattern("key", ("1//0",), re.compile(r"(?<![\w/])1//0[\w-]{40,}+")),  # a refresh token of Google
-    _Pattern(
-        "key", ("$production$",), re.compile(r"access_token\$production\$\w{16}\$[0-9a-f]{32}")
-    ),  # Braintree
+    # Braintree.
+    _Pattern("key", ("$production$",), re.compile(r"access_token\$production\$\w{16}\$[0-9a-f]{32}")),
     _Pattern("key", ("!AQ",), re.compile(r"(?<!\w)00D\w{12,15}!AQ[\w.-]{60,}+")),  # a session of Salesforce
     _Pattern("key", ("AIza",), re.compile(r"AIza[\w-]{30,}+")),
     _Pattern("key", ("xox",), re.compile(r"(?<![A-Za-z0-9])xox[a-z]-[\w-]{10,}+")),

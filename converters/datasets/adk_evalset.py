@@ -241,15 +241,12 @@ def evalset_of(questions: Iterable[GoldenQuestion], eval_set_id: str) -> tuple[d
             turns[-1]["final_response"] = _content("model", text_of(reference.reference_response))
         given = getattr(question, "session_input", None)
         default = {"app_name": (*question.agents_evaluated, "app")[0], "user_id": "user", "state": {}}
-        case: dict[str, Any] = {
-            "eval_id": question.id,
-            **(
-                {"conversation": turns}
-                if scenario is None
-                else {"conversation_scenario": _adk_scenario(scenario)}
-            ),
-            "session_input": {**default, **(given if isinstance(given, dict) else {})},
-        }
+        case: dict[str, Any] = {"eval_id": question.id}
+        if scenario is None:
+            case["conversation"] = turns
+        else:
+            case["conversation_scenario"] = _adk_scenario(scenario)
+        case["session_input"] = {**default, **(given if isinstance(given, dict) else {})}
         if reference.reference_state_variables:
             case["final_session_state"] = reference.reference_state_variables
         if rubrics := _texts(getattr(reference, RUBRICS, None)):

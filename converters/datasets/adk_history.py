@@ -33,8 +33,8 @@ class EvalScore(NamedTuple):
 class EvalCase(NamedTuple):
     """One session that `adk eval` ran. `durations` are seconds by invocation id, where they were recorded.
 
-    `tool_declarations` and `system_instruction` are those of all agents, as far as the history has them;
-    `scores` those of ADK's metrics over the whole session.
+    `tool_declarations` and `system_instruction` are of all agents, as far as the history has them; `scores`
+    are of ADK's metrics over the whole session.
     """
 
     eval_id: str

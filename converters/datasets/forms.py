@@ -1,4 +1,4 @@
-"""The `$` words: an expected value that is an object whose only key is one of them is a form, not data.
+"""Forms of an expected value: objects whose only key is a `$` word.
 
 `$any`, `$text`, `$number` (with `within` beside it), `$pattern`, `$each`, `$null`, `$absent`, `$literal`.
 Every other object is data, whatever its keys. docs/checks.md says what each of them matches.

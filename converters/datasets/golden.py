@@ -271,12 +271,12 @@ TextOfReply = Annotated[
 
 
 class ReferenceData(_Model):
-    """The references of a question. One that is None is not judged; custom keys are kept.
+    """The references of a question. A reference that is None is not judged; custom keys are kept.
 
-    `custom` has keys of the user's own by any name; metrics read them as they read those beside it.
+    `custom` has the user's own keys by any name; metrics read them like custom keys beside `custom`.
 
-    `reference_tool_alternatives` are further lists of calls, each as good as `reference_tool_interactions`,
-    and of at least one call. An empty `reference_tool_interactions` expects that no tool is called.
+    `reference_tool_alternatives` are further lists of at least one call, each as good as
+    `reference_tool_interactions`. An empty `reference_tool_interactions` expects that no tool is called.
     A list within `reference_trajectory` holds steps that may come in any order. With `trajectory`
     "major_steps" steps that it does not name are free.
     `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made, or

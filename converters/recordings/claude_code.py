@@ -1,8 +1,8 @@
 """Transcripts of Claude Code: JSON Lines, a message each, in `~/.claude/projects/PROJECT/SESSION.jsonl`.
 
-The lines of a session are read together. One answer of the model may be several lines, which have its id and
-usage each. What a sub-agent did is that of the agent `subagent`; a user's line that Claude Code wrote itself
-begins no turn.
+The lines of a session are read together. One answer of the model may be several lines, each with its id and
+usage. Messages and calls of a sub-agent belong to an agent `subagent`; a line that Claude Code wrote in the
+name of the user begins no turn.
 
 https://docs.claude.com/en/docs/claude-code/hooks (transcript_path)
 """

@@ -1,9 +1,9 @@
-"""Conversations as messages, from wherever they are recorded, into spans by the GenAI conventions.
+"""Conversations that are recorded as messages, made into spans by the GenAI conventions.
 
-Messages say who said what, and which calls had which results; they have no spans, and mostly no durations. A
-turn becomes a span, with one below for each message of the model and each call with a result. What is not
-recorded is marked: every duration is unknown, and a conversation without times is tagged `UNDATED`, so that
-its start is unknown, too. Ids follow from the conversation's: the same one always makes the same spans.
+Messages have a role, texts, calls and results, but no spans, and mostly no durations. A turn becomes a span,
+with a child span for each message of the model and each call with a result. Missing times are marked: every
+duration is unknown, and a conversation without times is tagged `UNDATED`, so that its start is unknown, too.
+Ids follow from the conversation's id: the same conversation always becomes the same spans.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ def spans_of(conversation: RecordedConversation) -> Iterator[Span]:
         for one in said:
             at_ns = one.time_ns if one.time_ns is not None else at_ns + (0 if is_dated else _STEP_NS)
             times.append(at_ns)
-        is_last = number == len(turns)
         root = {
             semconv.TURN: True,
             semconv.CONVERSATION_ID: conversation.session_id,
@@ -88,13 +87,11 @@ def spans_of(conversation: RecordedConversation) -> Iterator[Span]:
             semconv.TURN_INPUT: None if turn.user is None else turn.user.message.text,
             semconv.TURN_OUTPUT: _reply(turn.rest),
             **about,
-            **(
-                {semconv.STATE: dumps(conversation.state)}
-                if is_last and conversation.state is not None
-                else {}
-            ),
-            **(conversation.scores if is_last else {}),
         }
+        if number == len(turns):
+            if conversation.state is not None:
+                root[semconv.STATE] = dumps(conversation.state)
+            root |= conversation.scores
         yield from _Trace(conversation, number).spans(root, said, times, instructions)
 
 

@@ -1,8 +1,8 @@
 """Which sessions the traces of an update belong to, and how the work is cut into slices.
 
-Nearly all traces name one conversation: SQL assigns them. For the others, the functions of the single machine
-work on a database of the job's own, which holds what the lake knows of such traces. The tables are in a file,
-so that memory does not grow with them.
+Nearly all traces name one conversation: SQL assigns them. The remaining traces are linked by the functions
+for a database file, in a database of the job's own with the lake's rows on such traces. Its tables are in a
+file, so that memory does not grow with them.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def delete_from_lake(
 ) -> DeletedFromLake:
     """Delete sessions as `delete` does from a file, and all files that held them, landing files too.
 
-    What landed and was not read yet is new, as what arrives later is. All snapshots but the last one expire,
+    Landing files that no update has read are new, like later ones. All snapshots but the last one expire,
     and an update that runs meanwhile is refused at its commit. Raises InputError for a session that does not
     exist or if landing files were read and `landing` is not given, StoreError if the lake was changed.
     """

@@ -1,7 +1,7 @@
 """One update of a lake: new landing files become sessions, in one commit.
 
-Workers read landing files and write new files of the lake, which nothing refers to until the commit. Whatever
-stops an update before it, the next one finds the lake as it was.
+Workers read landing files and write new files of the lake, which nothing refers to until the commit. If an
+update stops before its commit, the lake is unchanged.
 """
 
 from __future__ import annotations

@@ -69,13 +69,13 @@ def delete(
     Runs that were graded before `runs_before_ns` are deleted, with their scores, verdicts and questions,
     unless one has the latest verdict of a session that stays.
 
-    A session is deleted whole or not at all. A span that arrives for it later is new; one that a receiver has
-    acknowledged before is not, even if it is not in the database yet. Files of the spool that could not be
-    loaded are deleted too; with `before_ns` only those that are older. With `dry_run` nothing is deleted,
-    only counted. With `by_arrival`, sessions that ended before `before_ns` stay if a part of them arrived
-    after it (to the hour), such as an import of old recordings. If the process is killed, the next one that
-    opens the database for writing finishes the work. `on_start` is called with what is counted before it is
-    deleted, if there is anything: then the whole file is written again, once, which may take a while.
+    A session is deleted whole or not at all, with the spans that a receiver has acknowledged but not stored
+    yet; a span that arrives later is new. Files of the spool that could not be loaded are deleted too; with
+    `before_ns` only older files. With `dry_run` nothing is deleted, only counted. With `by_arrival`, sessions
+    that ended before `before_ns` stay if a part of them arrived after it (to the hour), such as an import of
+    old recordings. If the process is killed, the next process that opens the database for writing finishes
+    the work. `on_start` is called with the counts before anything is deleted: then the whole file is written
+    again, once, which may take a while.
 
     Raises InputError for a session that does not exist, StoreLockedError if another process has the database
     or its spool open for longer than `wait_s`, StoreError if the file cannot be replaced by a smaller one.

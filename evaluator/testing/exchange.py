@@ -41,14 +41,13 @@ class ObservedCall(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """One turn as whoever drives an agent sees it: what was sent, and what came back or did not.
+    """One turn as the caller of an agent sees it: the message sent, and the reply or the lack of it.
 
-    `text` is the reply, None if there was none, and `error` what the agent raised. `calls` are the tools that
-    it called, in order; None if not known, and `calls_unknown` says why. `unrecorded` are those of them
-    that no span contains, so that the stored session lacks them; `agents` are named by the spans.
-    `cost_usd` is the price of the `model_calls` in them, None if one's is unknown. `events` are what the
-    agent yielded beside its text and calls, each with the number of calls before it. `start_ns` and
-    `end_ns` are when it began and ended, 0 where nobody was asked.
+    `text` is the reply, None if there was none, and `error` the exception of the agent. `calls` are its tool
+    calls, in order; None if not known, and `calls_unknown` says why. `unrecorded` are calls without a span,
+    which the stored session lacks; `agents` are named by the spans. `cost_usd` is the price of the recorded
+    `model_calls`, None if any price is unknown. `events` are further values that the agent yielded, each
+    with the number of calls before it. `start_ns` and `end_ns` are the turn's times, 0 if no agent was asked.
     """
 
     text: str | None

@@ -93,9 +93,9 @@ DEFAULT = Callbacks()
 class Intake:
     """The result of importing files into a database: the traces in them, the rows added, and the problems.
 
-    `is_new` says that there was no database. `settings` are those of the database: what is read before it is
-    open is read by none. `observations` is what the records show. `in_order` gives work to the processes that
-    `workers` ends.
+    `is_new` says that there was no database. `settings` are those of the database; records that are read
+    before it is open are read without settings. `observations` are those of the records. `in_order` gives
+    work to the processes that `workers` ends.
     """
 
     db: Path = Path()

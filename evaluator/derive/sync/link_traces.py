@@ -253,8 +253,8 @@ class KeyedCall(NamedTuple):
 class Member(NamedTuple):
     """A trace that may repeat another one's calls.
 
-    `conversation_id` is the one that it records. A trace whose messages place it (`has_messages`) leads
-    those without. `session_id` and `leader` are what the database has for it, None for a new trace.
+    `conversation_id` is the recorded id. A trace whose messages place it (`has_messages`) leads traces
+    without messages. `session_id` and `leader` are the stored values, None for a new trace.
     """
 
     start_ns: int

@@ -96,11 +96,11 @@ class Order:
 class Observations:
     """The observations of a database's records since its last derivation.
 
-    `derived` is the state of what is derived by which they were observed: another process that derives in
-    between makes them useless. The records up to the arrival `seq` are observed, except those in `missed`:
-    ranges of arrivals, each after one number and up to another. `again` are the ranges in which the
-    records of traces that were derived before are still to be observed, by what they are needed for; None
-    where these are few. `order` tells in which order the sessions come.
+    `derived` is the state of the derived tables when they were made: if another process derives in between,
+    they are useless. The records up to the arrival `seq` are observed, except the ranges of arrivals in
+    `missed`, each after a first number and up to a last. `again` are the ranges in which records of traces
+    that were derived before are still to be observed, by purpose; None for a few records. `order` tells in
+    which order the sessions come.
     """
 
     def __init__(self) -> None:

@@ -75,8 +75,8 @@ def observe_records(
 ) -> Observed:
     """Return the observations of each trace, given its spans (in batches) and their logs.
 
-    If sessions follow one another (`by_session`), those that record their id are built at once: all but the
-    first and the last, which other batches may continue. Linking shows of which there is more elsewhere.
+    If the spans come session by session (`by_session`), sessions with a recorded id are built at once, except
+    the first and the last, which other batches may continue. Linking shows which sessions have more spans.
     """
     by_trace, logs_by_trace = observations_of(spans, logs, settings)
     traces = traces_of(by_trace, logs_by_trace)
@@ -117,7 +117,7 @@ def _built(
 def joined(observed: Sequence[ObservedTrace]) -> ObservedTrace | None:
     """Return one trace's observations from several batches; None if its records must be read together.
 
-    So must those of a span that came twice with different contents: the database has one of them.
+    They must if a span came twice with different contents: the database has only one of the two.
     """
     if len(observed) == 1:
         return observed[0]
@@ -199,9 +199,9 @@ def observations_of(
 
 
 def _by_span(logs_of_traces: Iterable[Iterable[LogRecord]]) -> dict[Node, list[LogRecord]]:
-    """Return the logs of spans, each span's by time; those of one time in the order in which they arrived.
+    """Return the logs of spans, each span's by time, and those with equal times by arrival.
 
-    That is the order of the messages of one call, which have one time in some languages.
+    Some languages log all messages of a call with one time, in the order of the messages.
     """
     by_span: dict[Node, list[LogRecord]] = {}
     for log in chain.from_iterable(logs_of_traces):

@@ -1,13 +1,13 @@
 """Bringing derived sessions up to date with new spans: each is built once, from all its spans.
 
-There are three phases. New records are observed: `Observations` holds what they show of their traces, and the
-sessions that were built at once. Once all are observed, the new traces are linked: which session each belongs
-to is written, and which sessions changed. Then each changed session replaces what there was of it: as it was
-built, if linking confirms that it was built from all its traces, else built from their observations.
+There are three phases. New records are observed: `Observations` holds the facts of their traces, and sessions
+that could be built at once. Once all records are observed, the new traces are linked: the session of each and
+the changed sessions are written. Then each changed session replaces its earlier state: as it was built at
+once, if linking confirms that it has all its traces, else built from their observations.
 
 Each step of linking and building is one transaction, after which the work can stop and continue in another
-process: that one observes again what it needs. So the database is open in short windows, between which others
-can open it. Memory does not grow with the database.
+process, which repeats the observations that it needs. So the database is open in short windows, between which
+other processes can open it. Memory does not grow with the database.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Learn rules on calls from good sessions: rules that all of them keep to, and their error rates.
 
-Sessions are halved by their ids. What one half shows is held against the other, which had no part in that and
-says how often a good session breaks it.
+Sessions are halved by their ids. The rules of one half are tested on the other half, which shows how often a
+good session breaks them.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ FALLBACK = "callable"
 
 
 class Reply(NamedTuple):
-    """What an agent returned in one turn; None for what its return value does not contain.
+    """What an agent returned in one turn; a part that its return value lacks is None.
 
-    `events` are what it yielded beside its text and calls, each with the number of calls before it. `agent`
-    is the name of the object, for an agent whose spans name none. `instead` are keys of the answer that look
-    like `tool_calls`, `disputed` whether one of them has something; `to_record` says how such an agent's
-    calls are recorded. `stated` says that the agent itself lists its calls, which count without a span, too.
+    `events` are further values that it yielded, each with the number of calls before it. `agent` is the name
+    of the object, for an agent whose spans name none. `instead` are keys of the answer that look like
+    `tool_calls`, `disputed` whether any of these has a value; `to_record` says how such an agent's calls are
+    recorded. `stated` says that the agent itself lists its calls, which count without a span, too.
     """
 
     text: str | None = None
