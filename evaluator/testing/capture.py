@@ -265,15 +265,16 @@ class _CaptureProcessor(UnbufferedSpanProcessor):
             self.strayed(span)
 
     def strayed(self, span: ReadableSpan) -> None:
-        """Add a span that is not captured to the turns that it may be of.
+        """Add a span that is not captured to the turns that may have caused it.
 
-        These are the one of its trace; else those that are open, and those that were when its thread was
-        started or, if that was in no turn, those that have just ended.
+        That is the turn of its trace, if there is one; else all open turns, and the turns that were open when
+        its thread was started or, if none was, the turns that have just ended.
         """
-        turns = [turn for turn in list(self.turns.values()) if turn.has_strays]
         if span.context and (turn := self.turns.get(span.context.trace_id)):
-            turn.strays += [span] if turn.has_strays else ()
+            if turn.has_strays:
+                turn.strays.append(span)
             return
+        turns = [turn for turn in list(self.turns.values()) if turn.has_strays]
         thread_ns = getattr(threading.current_thread(), _STARTED_NS, 0)
         earlier = [turn for turn in turns if turn.was_open(thread_ns)]
         if not earlier:

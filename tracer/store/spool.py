@@ -5,9 +5,9 @@ whose database is being read) writes records here, and the next process that ope
 loads them. The store keeps each span once, so a segment that was loaded but not removed does no harm.
 
 A segment is a file of frames. Its name ends in `.open` (an agent's: `.part`) while it grows and in `.spool`
-when it is sealed. The process that writes it holds the operating system's lock on it: a segment that still
-grows and is not locked was left by a process that died, and is sealed by the next one that looks. What is
-damaged in a segment is kept in `.rejected` beside it.
+when it is sealed. The process that writes it holds the operating system's lock on it: a growing segment
+without a lock was left by a process that died, and is sealed by the next process that looks. Damaged parts of
+a segment are kept in `.rejected` beside it.
 """
 
 from __future__ import annotations
@@ -224,8 +224,8 @@ def drain(
 ) -> Added:
     """Move the spool's segments into the database, one transaction each; return how many records were new.
 
-    Stops after the segment during which `time.monotonic()` passes `until_s`. What is damaged is kept in
-    `*.rejected` beside the segment and reported to `on_damage`, which logs it by default; a segment that
+    Stops after the segment during which `time.monotonic()` passes `until_s`. Damaged parts are kept in
+    `*.rejected` beside the segment and reported to `on_damage`, which logs them by default; a segment that
     cannot be read is reported and stays. Raises StoreError if the database cannot be written.
     """
     total = Added(0, 0, 0)

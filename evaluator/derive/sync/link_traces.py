@@ -3,7 +3,7 @@
 A model client makes one trace per call; each later request repeats the messages of the calls before it. A
 link is made only where it is certain: a history that several conversations have (many users say the same),
 or that continues in several ways, links nothing. A trace that repeats the calls of another one, by a second
-instrumentation, belongs to that one's session, and its messages link nothing.
+instrumentation, belongs to the session of that trace, and its messages link nothing.
 """
 
 from __future__ import annotations
@@ -68,9 +68,8 @@ def position_of(observations: Sequence[Observation], conversation_id: str | None
 def link_traces(store: Store, new: Mapping[str, Position]) -> TraceLinks:
     """Return the links that follow from positions: of new traces, and of derived ones that move.
 
-    A trace belongs to the session of the one trace, or of the traces of one session, whose digests had its
-    history when it began. Traces that continue one that moves, move with it; so do those that repeat its
-    calls.
+    A trace belongs to the session whose traces, alone, had its history in their digests when it began. If a
+    trace moves, the traces that continue it or repeat its calls move with it.
     """
     members = with_repeating(
         store,

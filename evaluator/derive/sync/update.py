@@ -158,10 +158,10 @@ def steps(
 ) -> Iterator[set[str]]:
     """Do what `update` does in steps, and yield the ids of the sessions that each has built.
 
-    It can be left after any step, and does not start another one when `time.monotonic()` is past `until_s`;
-    another call continues there, and `stale` returns whether one is needed. `in_order` calls a function for
-    each of some arguments, perhaps in other processes, and yields the results in order. `observations` has
-    what earlier calls, or an import, observed.
+    The caller can leave it after any step, and it starts no step when `time.monotonic()` is past `until_s`;
+    a further call continues there, and `stale` returns whether one is needed. `in_order` calls a function for
+    each of some arguments, perhaps in other processes, and yields the results in order. `observations` are
+    those of earlier calls or of an import.
     """
     start(store, observations)
     done, last = derived_up_to(store) or 0, newest(store)
