@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("evaluator/derive", "evaluator/metrics", "evaluator/grading", "converters/spans")
 # Without those of commands and pages, which take long and notice little more.
 PARTS = "audit comparison derive grading maintenance metrics mining reports scores"
-MODULES = "api false_green pipeline regrade upgrade windows"
+MODULES = "api call_rules false_green pipeline planned_calls references regrade trajectory_rule windows"
 TESTS = (
     "tests/converters",
     *(f"tests/evaluator/{part}" for part in PARTS.split()),

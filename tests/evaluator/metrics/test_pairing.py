@@ -25,7 +25,7 @@ def alternatives(*lists: list[dict[str, Any]]) -> GoldenQuestion:
 def test_a_call_whose_arguments_are_not_recorded_is_not_paired() -> None:
     calls = [tool("pay"), tool("find")]
     assert pair_calls(FIND.accepted_calls[0], calls, {}) == [None, 0]
-    assert pair_calls(FIND.accepted_calls[0], [*calls, tool("find", {"q": "a"})]) == [2, 0]
+    assert pair_calls(FIND.accepted_calls[0], [*calls, tool("find", {"q": "a"})], {}) == [2, 0]
 
 
 @pytest.mark.parametrize(
