@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
-from spangrade.converters.spans.messages import code_executions, read_exchange
+from spangrade.converters.spans.messages import code_executions
 from spangrade.converters.spans.observation import Kind, ModelCall, changed
 from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import count, either, json_object, known, text
@@ -24,6 +23,7 @@ from spangrade.tracer.span import Span
 
 _SCOPE = "gcp.vertex.agent"
 _UNREADABLE = frozenset({"N/A", "<not serializable>", '"<not serializable>"'})
+_REQUEST, _RESPONSE = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
 _AGENT_RUN = "agent_run ["  # before 1.15
 
 
@@ -41,35 +41,31 @@ def _kind(span: Span, attributes: Attributes) -> Kind | None:
 def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     if kind == "agent":
         return {semconv.AGENT_NAME: span.name[len(_AGENT_RUN) : -1]}
-    arguments = attributes.get("gcp.vertex.agent.tool_call_args")
-    result = attributes.get("gcp.vertex.agent.tool_response")
-    if arguments == "{}" and result == "{}":  # written if content is not captured
-        return {}
-    own = {semconv.TOOL_CALL_ARGUMENTS: arguments, semconv.TOOL_CALL_RESULT: result}
-    return {name: v for name, v in own.items() if name not in attributes and text(v) not in _UNREADABLE}
+    of_tool = {
+        semconv.TOOL_CALL_ARGUMENTS: attributes.get("gcp.vertex.agent.tool_call_args"),
+        semconv.TOOL_CALL_RESULT: attributes.get("gcp.vertex.agent.tool_response"),
+    }
+    if set(of_tool.values()) == {"{}"}:  # written if content is not captured
+        of_tool = {}
+    own = {name: v for name, v in of_tool.items() if name not in attributes and text(v) not in _UNREADABLE}
+    request, response = (json_object(attributes.get(name)) for name in (_REQUEST, _RESPONSE))
+    if request or response:
+        own[semconv.INPUT_MESSAGES] = request.get("contents")
+        own[semconv.OUTPUT_MESSAGES] = [response.get("content")]
+    config = json_object(request.get("config"))
+    declared, told = config.get("tools"), either(config, "system_instruction")
+    return own | known({semconv.TOOL_DEFINITIONS: declared, semconv.SYSTEM_INSTRUCTIONS: told})
 
 
 def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     changes: dict[str, Any] = {"call_key": text(attributes.get("gcp.vertex.agent.event_id")) or call.call_key}
     if call.provider in {None, _SCOPE, "gemini"} and (call.model or "").startswith("gemini"):
         changes["provider"] = "gcp.gemini"
-    if call.tokens.reasoning_tokens is None and call.tokens.output_tokens is not None:
-        reasoning = count(attributes.get("gen_ai.usage.experimental.reasoning_tokens"))
-        if reasoning is not None:
-            changes["reasoning_tokens"] = reasoning
-            changes["output_tokens"] = call.tokens.output_tokens + reasoning
-    request = json_object(attributes.get("gcp.vertex.agent.llm_request"))
-    response = json_object(attributes.get("gcp.vertex.agent.llm_response"))
-    if request or response:
-        call = call._replace(exchange=read_exchange(request.get("contents"), response.get("content")))
-    if isinstance(config := request.get("config"), dict):
-        told, declared = (
-            instructions(either(config, "system_instruction")),
-            declared_tools(config.get("tools")),
-        )
-        changes["system_instructions"] = told or call.notes.system_instructions
-        changes["tool_declarations"] = declared or call.notes.tool_declarations
-    if response:
+    reasoning = count(attributes.get("gen_ai.usage.experimental.reasoning_tokens"))
+    if None not in (reasoning, call.tokens.output_tokens) and call.tokens.reasoning_tokens is None:
+        changes["reasoning_tokens"] = reasoning
+        changes["output_tokens"] = (call.tokens.output_tokens or 0) + (reasoning or 0)
+    if response := json_object(attributes.get(_RESPONSE)):
         changes |= _response(response)
     return changed(call, **changes)
 
