@@ -80,9 +80,10 @@ def _kind_by_content(operation: str, attributes: Attributes) -> Kind:
 
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    if kind is None:
-        return {}
-    own: dict[str, Any] = {semconv.AGENT_NAME: attributes.get("ai.telemetry.functionId")}
+    session = _conversation_id(attributes)
+    own: dict[str, Any] = {} if session is None else {semconv.CONVERSATION_ID: session}
+    if kind is not None:
+        own[semconv.AGENT_NAME] = attributes.get("ai.telemetry.functionId")
     if kind == "llm":
         given = attributes.get("ai.prompt.messages")
         if given is None:
@@ -98,15 +99,14 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
 def _any(observation: Observation, span: Span, attributes: Attributes) -> Observation:
     if "openinference.span.kind" in attributes and not any(e.get("name") == "exception" for e in span.events):
         observation = observation._replace(failure=None)
-    session, operation = observation.session, text(attributes.get(_OPERATION))
+    operation = text(attributes.get(_OPERATION))
     is_new = operation is not None and operation.rpartition(".")[2] not in _STEPS
     return changed(
         observation,
         by_content="by_content" in observation.traits
         if operation is None
         else is_new and not isinstance(observation, Structure),
-        conversation_id=_conversation_id(attributes) or session.conversation_id,
-        user_id=session.user_id or first_text(attributes.get(f"{c}userId") for c in _CONTEXTS),
+        user_id=observation.session.user_id or first_text(attributes.get(f"{c}userId") for c in _CONTEXTS),
     )
 
 
