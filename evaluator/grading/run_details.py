@@ -36,6 +36,12 @@ class GradedBy(NamedTuple):
     judge_votes: int | None = None
 
 
+_GRADED_BY = (  # the columns of these options
+    *("metrics_files", "without_references", "question_condition"),
+    *("require_match", "reply_threshold", "judge_votes"),
+)
+
+
 class RunDetails(NamedTuple):
     """The details of a run; `metrics` are those that it measures. `graded_by` is None if it is not kept.
 
@@ -64,15 +70,10 @@ class RunDetails(NamedTuple):
         }
 
     def _graded_by(self) -> dict[str, Any]:
-        by = self.graded_by
-        return {
-            "metrics_files": None if by is None else list(by.metrics_files),
-            "without_references": None if by is None else list(by.without_references),
-            "question_condition": None if by is None else by.where,
-            "require_match": None if by is None else by.require_match,
-            "reply_threshold": None if by is None else by.reply_threshold,
-            "judge_votes": None if by is None else by.judge_votes,
-        }
+        if (by := self.graded_by) is None:
+            return dict.fromkeys(_GRADED_BY)
+        lists = list(by.metrics_files), list(by.without_references)
+        return dict(zip(_GRADED_BY, (*lists, *by[len(lists) :]), strict=True))
 
 
 def details_json(details: RunDetails, questions: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
@@ -63,25 +63,14 @@ class Spent:
 
 def spent_since(before: Spent, now: Spent) -> Spent:
     """Return the spending between two moments of a run."""
-    return Spent(
-        now.calls - before.calls,
-        now.cache_hits - before.cache_hits,
-        _difference(now.input_tokens, before.input_tokens),
-        _difference(now.output_tokens, before.output_tokens),
-        _difference(now.cost_usd, before.cost_usd),
-    )
+    differences: Any = map(_difference, astuple(now), astuple(before))
+    return Spent(*differences)
 
 
 def total_spent(parts: Iterable[Spent]) -> Spent:
     """Return the sum; a value that is unknown in any part is unknown in it."""
-    parts = list(parts)
-    return Spent(
-        sum(part.calls for part in parts),
-        sum(part.cache_hits for part in parts),
-        _sum(part.input_tokens for part in parts),
-        _sum(part.output_tokens for part in parts),
-        _sum(part.cost_usd for part in parts),
-    )
+    sums: Any = map(_sum, zip(*map(astuple, parts), strict=True))
+    return Spent(*sums)
 
 
 class JudgeRun:
@@ -290,12 +279,7 @@ class JudgeRun:
         return self._in_progress > 0 and spent.cost_usd + self._reserved_usd >= limit_usd
 
     def _add(self, paid: Paid) -> None:
-        self._spent = replace(
-            self._spent,
-            input_tokens=_sum([self._spent.input_tokens, paid.input_tokens]),
-            output_tokens=_sum([self._spent.output_tokens, paid.output_tokens]),
-            cost_usd=_sum([self._spent.cost_usd, paid.cost_usd]),
-        )
+        self._spent = total_spent([self._spent, Spent(0, 0, *paid)])
 
     def _with_threshold(self, verdict: Judgement) -> Judgement:
         if self._min_score is None or not verdict.passed:

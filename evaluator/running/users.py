@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from math import fsum
-from typing import Any, Protocol
+from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion, Persona, Scenario
 from spangrade.evaluator.grading.run_options import RunOptions
@@ -62,24 +62,14 @@ _ENDS = {
 }
 
 
-class User(Protocol):
-    """One side of a conversation: `is_over` says that the text given last was the last one."""
-
-    is_over: bool
-
-    async def next_text(self, history: Sequence[Turn]) -> str | None:
-        """Return what the user says next, None if the conversation is over."""
-        ...
-
-
 class FixedUser:
-    """A user that says texts in their order."""
+    """A user that says texts in their order; `is_over` once the last one was said."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = list(texts)
         self.is_over = False
 
-    async def next_text(self, history: Sequence[Turn]) -> str | None:  # noqa: ARG002 (the protocol's)
+    async def next_text(self, history: Sequence[Turn]) -> str | None:  # noqa: ARG002 (as of a simulated user)
         """Return the next text, None after the last one."""
         if not self._texts:
             return None
@@ -222,6 +212,9 @@ class SimulatedUser:
                 scope_name=semconv.SCOPE_OF_USER,
             )
         )
+
+
+User = FixedUser | SimulatedUser
 
 
 def model_of_user(questions: Sequence[GoldenQuestion], options: RunOptions) -> JudgeRun | None:

@@ -29,24 +29,22 @@ class Fact(NamedTuple):
     opposite: str | None = None
 
 
-class Chosen(NamedTuple):
-    """Sessions, the part of each, a number or `PASSING`, and the question of each, None without one."""
+def count_facts(
+    store: Store, sessions: Sequence[tuple[str, int, str | None]], least: int
+) -> dict[Fact, dict[int, int]]:
+    """Return the number of sessions of each part that have each fact, if `least` sessions have it in all.
 
-    session_ids: Sequence[str]
-    parts: Sequence[int]
-    questions: Sequence[str | None]
-
-
-def count_facts(store: Store, chosen: Chosen, least: int) -> dict[Fact, dict[int, int]]:
-    """Return the number of sessions of each part that have each fact, if `least` sessions have it in all."""
+    The `sessions` are their ids, each with its part, a number or `PASSING`, and its question, if it has one.
+    """
     found: dict[Fact, dict[int, int]] = {}
-    values = {"session_ids": list(chosen.session_ids), "parts": list(chosen.parts), "least": least}
+    ids, parts_of_sessions = [one[0] for one in sessions], [one[1] for one in sessions]
+    values = {"session_ids": ids, "parts": parts_of_sessions, "least": least}
     for name in _QUERIES:
         for kind, text, parts, numbers in store.query(_query("count", name), values):
             found[Fact(kind, text)] = dict(zip(parts, numbers, strict=True))
     sizes: dict[int, int] = defaultdict(int)
     questions: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for part, question in zip(chosen.parts, chosen.questions, strict=True):
+    for _, part, question in sessions:
         sizes[part] += 1
         if question is not None:
             questions[question][part] += 1

@@ -27,7 +27,6 @@ from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.evaluator.statistics.explained.facts import (
     KINDS,
     PASSING,
-    Chosen,
     Fact,
     count_facts,
     find_facts,
@@ -44,8 +43,6 @@ _STILL = 0.01  # the largest p-value of a fact in a part of the group in which i
 _MOST_FACTS = 3  # of a group
 _MOST_TRIED = 200  # facts of a group, those that most have beyond chance
 _LONGEST = 300  # characters of a line
-
-_Having = Mapping[Fact, Mapping[str, str | None]]  # the sessions that have a fact, with the span of each
 
 
 class _Group(NamedTuple):
@@ -119,17 +116,9 @@ def _contrast(store: Store, groups: Sequence[Sequence[Graded]], passing: Sequenc
     large = {place: each for place, each in enumerate(groups) if len(each) >= _LEAST}
     if not passing or not large:
         return _Contrast([()] * len(groups), {}, {}, len(passing))
-    chosen = [(one, place) for place, each in large.items() for one in each]
-    chosen += [(one, PASSING) for one in passing]
-    found = count_facts(
-        store,
-        Chosen(
-            [one.session_id for one, _ in chosen],
-            [place for _, place in chosen],
-            [one.question_id for one, _ in chosen],
-        ),
-        _LEAST,
-    )
+    parts = {**large, PASSING: passing}
+    sessions = [(one.session_id, part, one.question_id) for part, each in parts.items() for one in each]
+    found = count_facts(store, sessions, _LEAST)
     tested = [
         (place, fact, Count(by_part.get(place, 0), len(each), by_part.get(PASSING, 0), len(passing)))
         for fact, by_part in found.items()
