@@ -221,6 +221,7 @@ def test_a_module_of_metrics_that_exits_is_bad_input(graded: Any) -> None:
 
 
 @pytest.mark.parametrize("group", ["spangrade.metrics", "spangrade.dialects", "spangrade.readers"])
+@pytest.mark.short_form("group", 3)
 def test_a_plugin_that_exits_is_bad_input(graded: Any, folder: Path, group: str) -> None:
     graded(Said("Hi"), **TRAJECTORY)
     package = folder / "packages" / "acme-1.0.dist-info"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
+import command_line
 import pytest
 from command_line import Done, Spangrade
 from otlp_sessions import Said, write_golden, write_sessions
@@ -17,19 +19,28 @@ from spangrade.tracer.store import Store
 QUESTION = {"id": "q1", "user_inputs": ["Hi"], "reference_trajectory": ["agent"]}
 
 
-@pytest.fixture
-def graded(spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database in a git repository, of two runs: `base`, which has tags, and one without a name."""
-    monkeypatch.chdir(tmp_path)
-    write_golden(tmp_path / "golden.json", QUESTION)
-    write_sessions(tmp_path / "spans.jsonl", [("s1", [Said("Hi", "Good day!")])])
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repository")
+    write_golden(folder / "golden.json", QUESTION)
+    write_sessions(folder / "spans.jsonl", [("s1", [Said("Hi", "Good day!")])])
     for arguments in (("init", "-q", "-b", "trunk"), ("add", "golden.json"), ("commit", "-qm", "Add golden")):
         identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-        subprocess.run(["git", *identity, *arguments], check=True, cwd=tmp_path)
+        subprocess.run(["git", *identity, *arguments], check=True, cwd=folder)
     named = ("--run", "base", "--tag", "prompt=v1", "--tag", "model=small")
-    spangrade("grade", "golden.json", "--spans", "spans.jsonl", *named, "--metric", "cost<=1")
-    (tmp_path / "golden.json").write_text((tmp_path / "golden.json").read_text() + "\n")
-    spangrade("grade", "golden.json")
+    command_line.spangrade(
+        "grade", "golden.json", "--spans", "spans.jsonl", *named, "--metric", "cost<=1", cwd=folder
+    )
+    (folder / "golden.json").write_text((folder / "golden.json").read_text() + "\n")
+    command_line.spangrade("grade", "golden.json", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def graded(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database in a git repository, of two runs: `base`, which has tags, and one without a name."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(repository, tmp_path, dirs_exist_ok=True)
     return tmp_path / "spangrade.duckdb"
 
 
