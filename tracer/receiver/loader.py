@@ -15,12 +15,14 @@ from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import DamagedSegment, drain, waiting
+from spangrade.tracer.store.turns import turns_at
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
 _LOCKED_FOR_S = 60.0
 _EVERY_S = 1.0
 _WINDOW_S = 0.5  # that the database is open at a time
+_TURN_WITHIN_S = 5.0
 _PAUSE_S = 0.25  # while the spool is not empty; a process that waits for the file tries every 0.05 s
 _MAINTENANCE_EVERY_S = 86_400.0
 _RETRIED = (SpangradeError, duckdb.Error, OSError)  # the records stay in the spool for the next attempt
@@ -108,7 +110,9 @@ class Loader(threading.Thread):
         return None if since_s is None or time.monotonic() - since_s < _LOCKED_FOR_S else self.last_error
 
     def _write_window(self) -> None:
-        with Store.open(self._db, wait_s=_WINDOW_S, stop=self._stopping) as store:
+        # Where parts of a server take turns, theirs may be longer: those who give up early never get one.
+        wait_s = _WINDOW_S if turns_at(self._db) is None else _TURN_WITHIN_S
+        with Store.open(self._db, wait_s=wait_s, stop=self._stopping) as store:
             added = drain(store, until_s=time.monotonic() + _WINDOW_S, on_damage=self._report_damage)
         self._counters.stored.labels("spans").inc(added.spans)
         self._counters.stored.labels("logs").inc(added.logs)
