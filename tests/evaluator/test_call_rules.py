@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Spangrade
 from grading import grade_recorded
-from otlp_sessions import Call, Said, recorded_sessions
+from made_once import new_database
+from otlp_sessions import Call, Said, recorded_sessions, write_golden, write_sessions
 
 from spangrade.evaluator.grading.verdict import exit_code
 
@@ -158,3 +162,14 @@ def test_a_call_needs_an_earlier_one_with_the_same_arguments(calls: tuple[Call, 
 def test_a_refund_that_failed_is_not_too_early_if_failed_calls_are_ignored() -> None:
     failed = REFUND._replace(error="declined")
     assert verdict(failed, before=[["look_up", "refund"]], failed_calls="ignore") == (0, "")
+
+
+def test_the_command_gives_the_same_verdict_and_reason(spangrade: Spangrade, tmp_path: Path) -> None:
+    golden, spans = tmp_path / "golden.json", tmp_path / "spans.jsonl"
+    write_golden(golden, {"id": "q1", "user_inputs": ["Hi"], "before": [["look_up", "refund"]]})
+    write_sessions(spans, [("s1", [Said("Hi", calls=[REFUND])])])
+    db, out = new_database(tmp_path / "s.duckdb"), tmp_path / "out"
+    command = ("grade", golden, "--spans", spans, "--db", db, "--out", out, "--reports", "json")
+    code = spangrade(*command).code
+    (line,) = (out / "sessions.jsonl").read_text().splitlines()
+    assert (code, json.loads(line)["reason"]) == verdict(REFUND, before=[["look_up", "refund"]])
