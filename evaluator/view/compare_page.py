@@ -17,7 +17,7 @@ from spangrade.evaluator.reports.headline import headlines
 from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.session import Step, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
-from spangrade.evaluator.statistics.comparison.differences import TooLittle
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Sample
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.evaluator.view.alignment import MOST, TextPair, aligned, difference
@@ -201,12 +201,26 @@ def _metric_row(change: MetricChange) -> MetricRow:
     difference = change.difference
     p_value = p_value_text(change.corrected_p)
     style = _CLASSES.get(change.change, "unmatched")
-    text = difference_text(difference)
+    text = difference_shown(difference, change.measured.unit)
     if isinstance(difference, TooLittle):
         notes = "; ".join(filter(None, (difference.reason, change.note)))
         return MetricRow(change, None, text, p_value, notes, style)
     shape = interval(difference.estimate, difference.low, difference.high, is_ratio=difference.is_ratio)
     return MetricRow(change, shape, text, p_value, change.note, style)
+
+
+def difference_shown(difference: Difference | TooLittle, unit: str) -> str:
+    """Return a difference with its interval: that of shares in points, a factor as a change in percent."""
+    if difference.estimate is None or not (difference.is_ratio or unit == "share"):
+        return difference_text(difference)
+    none, each, after = (1.0, "%", "") if difference.is_ratio else (0.0, "", " points")
+
+    def text(value: float) -> str:
+        return f"{(value - none) * 100:+.3g}{each}".replace("-", "−")
+
+    if isinstance(difference, TooLittle):
+        return f"{text(difference.estimate)}{after} (no interval)"
+    return f"{text(difference.estimate)}{after} ({text(difference.low)} to {text(difference.high)})"
 
 
 def _groups(comparison: Comparison) -> Sequence[tuple[str, str, Sequence[Flip]]]:

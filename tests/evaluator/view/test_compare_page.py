@@ -17,9 +17,15 @@ from serving import Served, serving
 
 import spangrade
 from spangrade.evaluator.reports.comparison import comparison_json
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.view import compare_page as module
 from spangrade.evaluator.view.charts import Interval, interval
-from spangrade.evaluator.view.compare_page import PairOfSteps, compare_page, compare_sessions_page
+from spangrade.evaluator.view.compare_page import (
+    PairOfSteps,
+    compare_page,
+    compare_sessions_page,
+    difference_shown,
+)
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -60,13 +66,34 @@ def test_the_page_has_the_numbers_of_the_command(tmp_path: Path) -> None:
         if one["difference"] is None:
             assert (row.difference.endswith(" (no interval)"), row.shape) == (True, None)
         else:
-            shown = [float(text) for text in re.findall(r"[-+]?\d[\d.e+-]*", row.difference)]
+            text = row.difference.replace("−", "-")
+            shown = [float(number) for number in re.findall(r"[-+]?\d[\d.e+-]*", text)]
             known = [one["difference"][name] for name in ("estimate", "low", "high")]
-            assert shown == pytest.approx(known, rel=0.01, abs=1e-12)
+            if one["difference"]["is_ratio"]:  # a change in percent
+                known = [(number - 1) * 100 for number in known]
+            elif one["unit"] == "share":  # in points
+                known = [number * 100 for number in known]
+            assert shown == pytest.approx(known, rel=0.01, abs=1e-9)
     flips = {title: [row.flip.key for row in found] for title, _, found in page["groups"]}
     questions = {kind: [flip["question_id"] for flip in compared[kind]] for kind in ("broken", "fixed")}
     assert (flips["Broken"], flips["Fixed"]) == (questions["broken"], questions["fixed"])
     assert sum(map(len, questions.values())) > 0
+
+
+@pytest.mark.parametrize(
+    ("difference", "unit", "text"),
+    [
+        (Difference(-0.417, -0.706, -0.107, 0.01, 12, ""), "share", "−41.7 points (−70.6 to −10.7)"),
+        (Difference(1.87, 1.85, 1.88, 0.01, 200, "", is_ratio=True), "USD", "+87% (+85% to +88%)"),
+        (Difference(0.5, -0.1, 1.1, 0.01, 12, ""), "calls", "+0.5 (-0.1 to +1.1)"),
+        (TooLittle("few", 10, 0.9, is_ratio=True), "seconds", "−10% (no interval)"),
+        (TooLittle("none"), "share", "–"),
+    ],
+)
+def test_rates_differ_by_points_and_factors_are_changes_in_percent(
+    difference: Difference | TooLittle, unit: str, text: str
+) -> None:
+    assert difference_shown(difference, unit) == text
 
 
 @pytest.mark.exhaustive
