@@ -98,11 +98,12 @@ class Conversations:
     """The conversations of a run; their spans are stored turn by turn.
 
     `spent_usd` is the price of all model calls in their spans as far as it is known, `not_begun` are the
-    questions that were not asked because it was more than the options allow, `over_user_budget` those whose
-    simulated user could not go on or begin. `dialects` are the settings'; `user_model` plays the users of
-    scenarios, and says what it said in the sessions `replayed`, by question and repeat, as long as the agent
-    does the same; `parted` are the turns at which it did not, None if it always did. `spent_before_usd` is
-    what the run that is completed has spent. Once `settling` is settled no further question is asked.
+    questions that were not asked because this price was over the limit, `over_user_budget` the questions
+    whose simulated user could not go on or begin. `dialects` are the settings'. `user_model` plays the users
+    of scenarios. In the sessions `replayed`, by question and repeat, it repeats its texts while the agent
+    repeats its behaviour; `parted` has the turn at which the agent did not, None if it always did.
+    `spent_before_usd` is the cost so far of a run that is completed. Once `settling` is settled no further
+    question is asked.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Conversations:
         mark: str,
         options: RunOptions,
         recorder: Recorder,
+        *,
         on_end: Callable[[Held], None] = lambda _: None,
         dialects: Sequence[Vendor] = (),
         user_model: JudgeRun | None = None,
@@ -121,13 +123,13 @@ class Conversations:
         self._replayed = replayed
         self.parted: list[tuple[Task, int | None]] = []
         self._agent = agent
-        self._user_model = user_model
-        self._mark = mark
-        self._options = options
-        self._recorder = recorder
+        self.user_model = user_model
+        self.mark = mark
+        self.options = options
+        self.recorder = recorder
         self._on_end = on_end
         self._settling = settling
-        self._dialects = dialects
+        self.dialects = dialects
         self._rate = _Rate(options.pause_s)
         self._clock = Clock()
         self._late = LateSpans()
@@ -154,21 +156,21 @@ class Conversations:
         """Hold a conversation for each task, in their order; if this is cancelled, all end."""
         asyncio.get_running_loop().set_default_executor(_ThreadPerCall())
         self._opened("")  # an agent that cannot be run is known before the first session
-        observed((), Reply(), self._dialects)  # loads what the first turn would wait for
+        observed((), Reply(), self.dialects)  # loads what the first turn would wait for
         context_window("", None)
         rest = iter(tasks)
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._options.at_once):
+                for _ in range(self.options.at_once):
                     group.create_task(self._hold_each(rest))
             if not isinstance(self._agent, HttpAgent | ChatAgent):  # whose spans end in another process
-                await asyncio.sleep(self._last_reply_s + self._options.late_s - time.monotonic())
+                await asyncio.sleep(self._last_reply_s + self.options.late_s - time.monotonic())
         finally:
-            self._recorder.add(self._late.end())
+            self.recorder.add(self._late.end())
 
     async def _hold_each(self, tasks: Iterator[Task]) -> None:
         for task in tasks:
-            if self._options.max_cost is not None and self.spent_usd > self._options.max_cost:
+            if self.options.max_cost is not None and self.spent_usd > self.options.max_cost:
                 self.not_begun += [task, *tasks]
                 return
             if self.over_user_budget:
@@ -185,7 +187,7 @@ class Conversations:
         session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"
         answer = self._opened(session_id)
         replayed = (task.question.id, task.repeat) in self._replayed
-        tags = tags_of(self._mark, task.repeat, task.asked, origin_in_run(task.question, replayed=replayed))
+        tags = tags_of(self.mark, task.repeat, task.asked, origin_in_run(task.question, replayed=replayed))
         spans: list[Span] = []
         history: list[ConversationTurn] = []
         costs: list[float | None] = []
@@ -219,9 +221,9 @@ class Conversations:
                     session,
                     of_turn,
                     is_stored=True,
-                    agent=self._options.agent_name,
+                    agent=self.options.agent_name,
                     at_end=mark,
-                    dialects=self._dialects,
+                    dialects=self.dialects,
                     late=self._late,
                     in_process=not isinstance(self._agent, HttpAgent | ChatAgent),
                 )
@@ -231,7 +233,7 @@ class Conversations:
                 self._end_if_unreachable(exchange, of_turn)
             finally:
                 spans += of_turn
-                self._recorder.add(of_turn)
+                self.recorder.add(of_turn)
             self.model_calls += exchange.model_calls
             costs.append(exchange.cost_usd)
             self._costs.append(exchange.cost_usd or 0.0)
@@ -255,15 +257,15 @@ class Conversations:
 
     def _user_of(self, task: Task, session_id: str, tags: tuple[str, ...], spans: list[Span]) -> User:
         """Return the user of a conversation; a simulated one's messages are recorded, too."""
-        if task.question.scenario is None or self._user_model is None:
+        if task.question.scenario is None or self.user_model is None:
             return FixedUser(task.question.user_inputs)
 
         def record(span: Span) -> None:
             spans.append(span)
-            self._recorder.add([span])
+            self.recorder.add([span])
 
         before = self._replayed.get((task.question.id, task.repeat))
-        return SimulatedUser(self._user_model, task.question, task.repeat, session_id, tags, record, before)
+        return SimulatedUser(self.user_model, task.question, task.repeat, session_id, tags, record, before)
 
     def _opened(self, session_id: str) -> Answer:
         """Open a conversation with the agent, with an instance of its own if that is a class.
@@ -284,7 +286,7 @@ class Conversations:
 
     def _in_time(self, answer: Answer) -> Answer:
         async def answer_in_time(text: str, history: Any) -> Any:
-            return await in_time(answer(text, history), self._options.timeout_s, self._clock)
+            return await in_time(answer(text, history), self.options.timeout_s, self._clock)
 
         return answer_in_time
 

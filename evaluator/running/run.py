@@ -108,9 +108,20 @@ def run_agent(
     seen: Mapping[str, Session] = {}
     redact = redaction(callbacks.configured.redact)
     if tasks:
-        seen = _hold(
-            agent, mark, tasks, options, prepared, db, callbacks, user_model, replayed, before, settling
+        progress = _Progress(tasks, before, prepared, callbacks)
+        conversations = Conversations(
+            agent,
+            mark,
+            options,
+            Recorder(db.absolute(), redact),
+            on_end=progress.ended,
+            dialects=callbacks.configured.dialects or (),
+            user_model=user_model,
+            replayed=replayed,
+            spent_before_usd=fsum(one.cost_usd or 0.0 for one in before),
+            settling=settling,
         )
+        seen = _hold(conversations, tasks, progress, db, callbacks)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = [one for one in sessions_of(store, mark) if _is_asked(one, asked)]
         complete = frozenset(one.session_id for one in sessions if one.complete)
@@ -236,40 +247,13 @@ def _still_asked(
 
 
 def _hold(
-    agent: Any,
-    mark: str,
-    tasks: Sequence[Task],
-    options: RunOptions,
-    prepared: Prepared,
-    db: Path,
-    callbacks: Callbacks,
-    user_model: JudgeRun | None,
-    replayed: Mapping[tuple[str, int], Session],
-    before: Sequence[RecordedSession],
-    settling: Settling | None,
+    conversations: Conversations, tasks: Sequence[Task], progress: _Progress, db: Path, callbacks: Callbacks
 ) -> Mapping[str, Session]:
-    """Hold the conversations; report those that were not begun, and how an interrupted run goes on.
+    """Hold the conversations, report how they went, and how an interrupted run goes on.
 
-    Return the sessions as they were seen, if what is stored of them is redacted. `before` are the sessions
-    that the run has, which count for what it may cost.
+    Return the sessions as they were before redaction, if their stored spans are redacted.
     """
-    progress = _Progress(len(tasks), prepared, callbacks)
-    progress.unpriced = sum(one.cost_usd is None for one in before)
-    spent_before_usd = fsum(one.cost_usd or 0.0 for one in before)
-    recorder = Recorder(db.absolute(), redaction(callbacks.configured.redact))
-    dialects = callbacks.configured.dialects or ()
-    conversations = Conversations(
-        agent,
-        mark,
-        options,
-        recorder,
-        progress.ended,
-        dialects,
-        user_model,
-        replayed,
-        spent_before_usd,
-        settling,
-    )
+    mark, options, recorder = conversations.mark, conversations.options, conversations.recorder
     progress.show()
     try:
         _to_the_end(conversations, tasks)
@@ -281,30 +265,34 @@ def _hold(
         recorder.close()
     if conversations.awaits_spans and (options.wait is not None or has_receiver(db)):
         _await_spans(mark, options.wait_s, db, callbacks)
+    for where, text in _notes(conversations, progress.unpriced):
+        callbacks.on_problem(Problem(where, text, dropped=False))
+    return seen_sessions(recorder.seen, conversations.dialects)
+
+
+def _notes(conversations: Conversations, unpriced: int) -> Iterator[tuple[str, str]]:
+    """Yield what the user should know of the conversations, each text with the name of its subject."""
+    options = conversations.options
     if conversations.parted:
-        callbacks.on_problem(Problem(f"replay of {options.replay}", _of_replay(conversations), dropped=False))
-    if user_model is not None:
-        text = f"{user_model.spent}"
-        if conversations.over_user_budget:
-            ids = dict.fromkeys(task.question.id for task in conversations.over_user_budget)
-            left = counted(len(conversations.over_user_budget), "session")
-            text += f": {left} not run: {', '.join(ids)}; --resume with a higher --max-user-cost runs them"
-        callbacks.on_problem(Problem("simulated user", text, dropped=False))
+        yield f"replay of {options.replay}", _of_replay(conversations)
+    if conversations.user_model is not None:
+        text = str(conversations.user_model.spent)
+        if left := conversations.over_user_budget:
+            text += f": {_not_run(left)}; --resume with a higher --max-user-cost runs them"
+        yield "simulated user", text
     if conversations.not_begun:
-        ids = dict.fromkeys(task.question.id for task in conversations.not_begun)
-        text = (
-            f"${conversations.spent_usd:.4g} spent: {counted(len(conversations.not_begun), 'session')} not "
-            f"run: {', '.join(ids)}; --resume with a higher limit runs them"
-        )
-        callbacks.on_problem(Problem("max_cost", text, dropped=False))
-    elif options.max_cost is not None and progress.unpriced:
-        text = f"the cost of {counted(progress.unpriced, 'session')} is not known, and was not counted"
-        callbacks.on_problem(Problem("max_cost", text, dropped=False))
+        text = f"${conversations.spent_usd:.4g} spent: {_not_run(conversations.not_begun)}"
+        yield "max_cost", f"{text}; --resume with a higher limit runs them"
+    elif options.max_cost is not None and unpriced:
+        yield "max_cost", f"the cost of {counted(unpriced, 'session')} is not known, and was not counted"
     if (framework := conversations.unrecorded) is not None:
         text = "no model call has a span, so that tokens and cost are unknown; to record them"
-        text = f"{text}: {framework.lines}"
-        callbacks.on_problem(Problem(framework.name, text, dropped=False))
-    return seen_sessions(recorder.seen, dialects)
+        yield framework.name, f"{text}: {framework.lines}"
+
+
+def _not_run(tasks: Sequence[Task]) -> str:
+    ids = dict.fromkeys(task.question.id for task in tasks)
+    return f"{counted(len(tasks), 'session')} not run: {', '.join(ids)}"
 
 
 def _await_spans(mark: str, wait_s: float, db: Path, callbacks: Callbacks) -> None:
@@ -433,15 +421,21 @@ def _in_place() -> Iterator[None]:
 
 
 class _Progress:
-    """How far a run is, as its step and its share."""
+    """How far a run is, as its step and its share. `before` are the sessions that it has already."""
 
-    def __init__(self, sessions: int, prepared: Prepared, callbacks: Callbacks) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        before: Sequence[RecordedSession],
+        prepared: Prepared,
+        callbacks: Callbacks,
+    ) -> None:
         self.done = 0
         # What a judge is asked, and what a metric of a file does, is for the grade to do, once.
         self._prepared = None if prepared.asks_judge or prepared.spec.gates.files else prepared
         self._passed = 0
-        self.unpriced = 0
-        self._sessions = sessions
+        self.unpriced = sum(one.cost_usd is None for one in before)
+        self._sessions = len(tasks)
         self._callbacks = callbacks
         self._errors = 0
         self._cost_usd = 0.0
