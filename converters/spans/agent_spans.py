@@ -10,26 +10,17 @@ from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
-# The scopes of libraries that record nothing but agents and models.
+# The scopes of libraries that record nothing but agents and models, of which no dialect reads all spans.
 _SCOPES = frozenset(
     {
-        "ai",
         "autogen-core",
-        "autogen SingleThreadedAgentRuntime",
         "com.anthropic.claude_code.tracing",
         "crewAI",
         "crewai.telemetry",
-        "gcp.vertex.agent",
-        "gen_ai",
-        "genkit-tracer",
         "genkit",
+        "genkit-tracer",
         "haystack",
-        "langfuse-sdk",
         "langsmith",
-        "litellm",
-        "livekit-agents",
-        "pipecat",
-        "pydantic-ai",
         "smolagents",
     }
 )
@@ -39,7 +30,6 @@ _SCOPE_PREFIXES = (
     "langfuse",
     "openinference.",
     "opentelemetry.instrumentation.genai.",
-    "strands",
 )
 _PREFIXES = (
     "ag2.",
