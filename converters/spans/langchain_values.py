@@ -166,25 +166,22 @@ def agent_name(run: str, metadata: Mapping[str, Any], *, is_agent: bool) -> str 
 
 
 def only_hands_over(span: Span) -> bool:
-    """Return whether all that a failed span raised is what LangGraph raises to hand over or to wait."""
-    raised = [
-        (e["attributes"].get("exception.type"), e["attributes"].get("exception.message"))
-        for e in span.events
-        if e.get("name") == "exception"
+    """Return whether all that a failed span raised is what LangGraph raises to hand over or to wait.
+
+    In TypeScript, the first line of an exception's message is its class.
+    """
+    raised = [event["attributes"] for event in span.events if event.get("name") == "exception"] or [
+        {"exception.type": span.attributes.get("error.type"), "exception.message": span.status_message}
     ]
-    return all(
-        _is_control_flow(kind) or _is_control_flow(_first_line(message))
-        for kind, message in raised or [(span.attributes.get("error.type"), span.status_message)]
-    )
-
-
-def _is_control_flow(exception: Any) -> bool:
-    return isinstance(exception, str) and _CONTROL_FLOW.match(exception) is not None
-
-
-def _first_line(message: Any) -> str | None:
-    """Return the first line of a message that has words: in TypeScript, the exception's class."""
-    return message.strip().partition("\n")[0] if isinstance(message, str) else None
+    for exception in raised:
+        said = exception.get("exception.message")
+        words = (
+            exception.get("exception.type"),
+            said.strip().split("\n")[0] if isinstance(said, str) else "",
+        )
+        if not any(isinstance(word, str) and _CONTROL_FLOW.match(word) for word in words):
+            return False
+    return True
 
 
 def _messages(value: Any) -> Sequence[dict[str, Any]]:

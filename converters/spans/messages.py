@@ -250,12 +250,6 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
     where they are known.
     """
     response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
-    return _exchange(inputs, response, calls, users)
-
-
-def _exchange(
-    inputs: Any, response: str | None, calls: tuple[MessageCall, ...], users: Sequence[int] | None
-) -> MessageExchange:
     user_input: str | None = None
     user_messages: int | None = None
     results: list[ToolResult] = []
