@@ -31,6 +31,7 @@ from spangrade.evaluator.view.overview_page import causes_part, overview_page
 from spangrade.evaluator.view.rendering import FOLDER, render
 from spangrade.evaluator.view.review_page import names_of_scores, next_to_review, review_page
 from spangrade.evaluator.view.run_page import run_page, runs_page
+from spangrade.evaluator.view.scope import SCOPE, given_scope, header_elsewhere
 from spangrade.evaluator.view.session_file import session_file
 from spangrade.evaluator.view.session_page import golden, image_of, session_page, session_part
 from spangrade.evaluator.view.session_source import stored_session
@@ -52,7 +53,7 @@ _POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _MOST_FIELDS = 500  # of a form
-_QUEUE = ("queue", "seed", "among", "origin")  # the parameters of a queue, which its pages hand on
+_QUEUE = ("queue", "seed", "among", *SCOPE)  # the parameters of a queue, which its pages hand on
 _HEADERS = {
     b"content-security-policy": _POLICY.encode(),
     b"x-content-type-options": b"nosniff",
@@ -176,7 +177,7 @@ class _Pages:
             return RedirectResponse(f"{self._links.sessions()}?{request.url.query}", 308)
         with self._database.reading() as store:
             values = overview_page(store, request.query_params, self._database.only)
-        return self._page("overview.html", values)
+        return self._page(request, "overview.html", values)
 
     def live(self, request: Request) -> Response:  # noqa: ARG002
         return JSONResponse({"mark": self._database.mark, "notice": self._database.notice})
@@ -194,8 +195,8 @@ class _Pages:
             with self._database.reading() as store:
                 values = sessions_page(store, texts, self._database.only)
         except InputError as error:  # the line stays, so that it can be corrected
-            return self._page("sessions.html", empty_page(texts.get("q", ""), str(error)), 400)
-        return self._page("sessions.html", values)
+            return self._page(request, "sessions.html", empty_page(texts.get("q", ""), str(error)), 400)
+        return self._page(request, "sessions.html", values)
 
     def count(self, request: Request) -> Response:
         with self._database.reading() as store:
@@ -219,9 +220,10 @@ class _Pages:
                 values = self._session_values(store, _session_id(store, request), run)
         asked = {name: text for name in _QUEUE if (text := request.query_params.get(name, ""))}
         queue = asked if "queue" in asked else {}
-        back = self._links.session(values["session_id"], run_id=values["requested_run"])
-        here = f"{back}{query_of(queue)}" if queue else back
-        return self._page("session.html", {**values, "queue": queue, "back": back, "here": here})
+        links = ServerLinks(given_scope(request.query_params))
+        back = links.session(values["session_id"], run_id=values["requested_run"])
+        here = links.session(values["session_id"], run_id=values["requested_run"], **queue)
+        return self._page(request, "session.html", {**values, "queue": queue, "back": back, "here": here})
 
     def _session_values(self, store: Store, session_id: str, run_id: str | None = None) -> dict[str, Any]:
         rubrics = names_of_scores(store) if self._reviewer else []
@@ -384,7 +386,8 @@ class _Pages:
     def review(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = review_page(store, self._writer().name, request.query_params, self._database.only)
-        return self._page("review.html", values)
+        values["address"] = {**given_scope(request.query_params), **values["address"]}
+        return self._page(request, "review.html", values)
 
     def review_next(self, request: Request) -> Response:
         with self._database.reading() as store:
@@ -397,7 +400,7 @@ class _Pages:
             raise InputError(f"page: {page[:80]!r} is not the number of a page")
         with self._database.reading() as store:
             values = runs_page(store, int(page), watched="watch" in request.query_params)
-        return self._page("runs.html", values)
+        return self._page(request, "runs.html", values)
 
     def run_of_earlier_address(self, request: Request) -> Response:
         return RedirectResponse(self._links.run(_text(request.path_params["run"])), 308)
@@ -405,82 +408,86 @@ class _Pages:
     def run(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = grid_page(store, _run(store, request), request.query_params)
-        return self._page("grid.html", values)
+        return self._page(request, "grid.html", values)
 
     def run_rows(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = grid_part(store, _run(store, request), request.query_params)
-        return HTMLResponse(render("grid_rows.html", values, self._links))
+        return HTMLResponse(render("grid_rows.html", values, ServerLinks(given_scope(request.query_params))))
 
     def run_summary(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = run_page(store, _run(store, request))
         if values is None:
             raise HTTPException(404, "no such run")
-        return self._page("run.html", values)
+        return self._page(request, "run.html", values)
 
     def compare(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = compare_page(store, request.query_params)
-        return self._page("compare.html", values)
+        return self._page(request, "compare.html", values)
 
     def compare_sessions(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = compare_sessions_page(store, request.query_params)
-        return self._page("compare_sessions.html", values)
+        return self._page(request, "compare_sessions.html", values)
 
     def judge(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = judge_page(store, request.query_params)
-        return self._page("judge.html", values)
+        return self._page(request, "judge.html", values)
 
     def trends(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = trends_page(store, request.query_params, self._database.only)
-        return self._page("trends.html", values)
+        return self._page(request, "trends.html", values)
 
-    def alerts(self, request: Request) -> Response:  # noqa: ARG002 (it has no parameters)
+    def alerts(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = alerts_page(store)
-        return self._page("alerts.html", values)
+        return self._page(request, "alerts.html", values)
 
     def tools(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = tools_page(store, request.query_params, self._database.only)
-        return self._page("tools.html", values)
+        return self._page(request, "tools.html", values)
 
-    def http_error(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
+    def http_error(self, request: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):  # it is registered for no other
             raise error
-        return self._error(error.status_code, error.detail, error.headers)
+        return self._error(request, error.status_code, error.detail, error.headers)
 
-    def bad_request(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
-        return self._error(400, str(error))
+    def bad_request(self, request: Request, error: Exception) -> Response:
+        return self._error(request, 400, str(error))
 
-    def unavailable(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
-        return self._error(503, str(error), {"Retry-After": "1"})
+    def unavailable(self, request: Request, error: Exception) -> Response:
+        return self._error(request, 503, str(error), {"Retry-After": "1"})
 
     def broken(self, request: Request, error: Exception) -> Response:  # noqa: ARG002
-        return self._error(500, "This page cannot be made: the log of spangrade view has the error.")
+        return self._error(request, 500, "This page cannot be made: the log of spangrade view has the error.")
 
     def _page(
         self,
+        request: Request,
         template: str,
         values: Mapping[str, Any],
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
         page = {
+            **header_elsewhere(given_scope(request.query_params)),
             "database": self._database.name,
             "notice": self._database.notice,
             "reviewer": self._reviewer,
             "login": self._site.login(),
             **values,
         }
-        return HTMLResponse(render(template, page, self._links), status, headers)
+        return HTMLResponse(render(template, page, ServerLinks(page["scope"])), status, headers)
 
-    def _error(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-        return self._page("error.html", {"status": status, "message": message}, status, headers)
+    def _error(
+        self, request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        return self._page(request, "error.html", {"status": status, "message": message}, status, headers)
 
 
 def is_own_page(address: str) -> bool:

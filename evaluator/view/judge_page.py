@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.metrics.external import LABEL
 from spangrade.evaluator.statistics.agreement.agreement import (
     MIN_LABELS,
@@ -29,6 +30,7 @@ from spangrade.evaluator.statistics.comparison.sample import is_judged
 from spangrade.evaluator.view.axes import names_axis
 from spangrade.evaluator.view.charts import FEW, ChartValue, lines
 from spangrade.evaluator.view.queries import rows_of
+from spangrade.evaluator.view.scope import Scope, given_scope
 from spangrade.tracer.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -54,21 +56,30 @@ class JudgeAgreement(NamedTuple):
 def judge_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `judge.html`: the metrics that people labelled, and more of the `metric` of a URL.
 
-    Without one it is that with the most labels. Raises InputError if nobody labelled that metric.
+    Without one it is that with the most labels. The header's filters choose among the labelled sessions, of
+    any origin unless one is given. Raises InputError if nobody labelled that metric.
     """
-    known = rows_of(store, "judge_metrics", label=LABEL, passed=PASSED, limit=MAX_METRICS)
+    scope = Scope(given_scope(texts), origin_filter(texts.get("origin") or OriginFilter.ANY))
+    sessions = _labelled(store, scope) if scope.given else None
+    known = rows_of(store, "judge_metrics", label=LABEL, passed=PASSED, sessions=sessions, limit=MAX_METRICS)
     names = [row["metric"] for row in known]
     metric = texts.get("metric", "").strip() or next(iter(names), "")
     if not metric:
-        return {"metric": "", "metrics": [], "least": MIN_LABELS}
+        return {**scope.values(), "metric": "", "metrics": [], "least": MIN_LABELS}
     labels = stored_labels(store, metric)
     if not labels:
         raise InputError(f"metric: nobody labelled {metric[:80]!r}; expected one of {', '.join(names)}")
     rows = _verdicts(store, metric)
+    if sessions is not None:
+        chosen = frozenset(sessions)
+        labels = [one for one in labels if one.session_id in chosen]
+        rows = [row for row in rows if row["session_id"] in chosen]
     latest = [_judged(row) for row in rows if row["latest"]]
     differing = differing_verdicts(latest, labels)
     by_month = _by(rows, labels, lambda row: (f"{row['judged_at']:%Y-%m}",))
     return {
+        **scope.values(),
+        "kept": {"metric": metric},
         "metric": metric,
         "metrics": known,
         "least": MIN_LABELS,
@@ -107,6 +118,18 @@ def _charts(by_month: Sequence[tuple[tuple[str, ...], JudgeAgreement]]) -> dict[
         ("Kappa", lines(axis, {"": kappa}, "count", 1), "count"),
     )
     return {"axis": axis, "few": FEW, "charts_shown": [one for one in charts if one[1]]}
+
+
+def _labelled(store: Store, scope: Scope) -> list[str]:
+    """Return the labelled sessions of the header's filters."""
+    chosen = scope.sessions()
+    rows = store.query(
+        "SELECT DISTINCT session_id FROM scores "  # noqa: S608 (the conditions are ours)
+        f"SEMI JOIN (SELECT session_id FROM derived.sessions WHERE {chosen.condition}) USING (session_id) "
+        "WHERE run_id IS NULL AND source = 'person' AND label IN ('pass', 'fail')",
+        dict(chosen.parameters),
+    )
+    return [session_id for (session_id,) in rows]
 
 
 def _verdicts(store: Store, metric: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 from urllib.parse import urlencode
 
@@ -79,7 +80,14 @@ def under(path: str) -> Iterator[None]:
 
 
 class ServerLinks:
-    """The links of `spangrade view` and `serve`, under the base path of the request that is answered."""
+    """The links of `spangrade view` and `serve`, under the base path of the request that is answered.
+
+    `kept` are the filters of the header in the address of a page: they go along to pages whose content does
+    not depend on them, so that they are there again where it does.
+    """
+
+    def __init__(self, kept: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._kept = dict(kept)
 
     def asset(self, name: str) -> str:
         """Return the address of a file in `static/`, another one once it has changed: it may be kept."""
@@ -93,10 +101,13 @@ class ServerLinks:
         """Return the address of the first page, of the sessions of the header's filters."""
         return f"{base_path()}/overview{query_of(scope)}"
 
-    def session(self, session_id: str, span_id: str | None = None, run_id: str | None = None) -> str:
-        """Return the address of a session, or of one of its spans, with the verdict of a run."""
-        query = "" if run_id is None else f"?{urlencode({'run': run_id})}"
+    def session(
+        self, session_id: str, span_id: str | None = None, run_id: str | None = None, **queue: str
+    ) -> str:
+        """Return the address of a session, or of one of its spans, with the verdict of a run, in a queue."""
+        run = {} if run_id is None else {"run": run_id}
         fragment = "" if span_id is None else f"#{element_id(span_id)}"
+        query = query_of({**self._kept, **run, **queue})
         return f"{base_path()}/session/{url_part(session_id)}{query}{fragment}"
 
     def part(self, session_id: str, name: str, **values: str) -> str:
@@ -158,19 +169,19 @@ class ServerLinks:
 
     def runs(self) -> str:
         """Return the address of the list of runs."""
-        return f"{base_path()}/runs"
+        return f"{base_path()}/runs{query_of(self._kept)}"
 
     def run(self, run_id: str) -> str:
         """Return the address of a run."""
-        return f"{base_path()}/run/{url_part(run_id)}"
+        return f"{base_path()}/run/{url_part(run_id)}{query_of(self._kept)}"
 
     def run_summary(self, run_id: str) -> str:
         """Return the address of the totals of a run."""
-        return f"{base_path()}/run/{url_part(run_id)}/summary"
+        return f"{base_path()}/run/{url_part(run_id)}/summary{query_of(self._kept)}"
 
     def run_rows(self, run_id: str, **filters: str) -> str:
         """Return the address of rows of the grid of a run."""
-        return f"{base_path()}/run/{url_part(run_id)}/rows?{urlencode(filters)}"
+        return f"{base_path()}/run/{url_part(run_id)}/rows?{urlencode({**self._kept, **filters})}"
 
     def live(self) -> str:
         """Return the address that says whether a page would show something new."""
@@ -186,7 +197,7 @@ class ServerLinks:
 
     def judge(self, **metric: str) -> str:
         """Return the address of the page that compares judges with people's labels."""
-        return f"{base_path()}/judge{query_of(metric)}"
+        return f"{base_path()}/judge{query_of({**self._kept, **metric})}"
 
     def tools(self, **scope: str) -> str:
         """Return the address of the page of tools and models, with the header's filters."""
@@ -194,15 +205,15 @@ class ServerLinks:
 
     def alerts(self) -> str:
         """Return the address of the page of alerts."""
-        return f"{base_path()}/alerts"
+        return f"{base_path()}/alerts{query_of(self._kept)}"
 
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""
-        return f"{base_path()}/compare{query_of(chosen)}"
+        return f"{base_path()}/compare{query_of({**self._kept, **chosen})}"
 
     def compare_sessions(self, **chosen: str) -> str:
         """Return the address of the page that shows two sessions side by side."""
-        return f"{base_path()}/compare/sessions?{urlencode(chosen)}"
+        return f"{base_path()}/compare/sessions?{urlencode({**self._kept, **chosen})}"
 
 
 class SideLinks(ServerLinks):

@@ -48,10 +48,27 @@ class Scope(NamedTuple):
             "scoped": SCOPE,
             "origins": tuple(map(str, OriginFilter)),
             "origin": self.origin,
+            "elsewhere": False,
         }
 
 
 def scope_of(store: Store, texts: Mapping[str, str]) -> Scope:
     """Return the scope in the parameters of a URL. Raises InputError for an origin that there is not."""
-    given = {name: text for name in SCOPE if (text := texts.get(name, "")).strip()}
+    given = given_scope(texts)
     return Scope(given, listed_origin(store, given.get("origin")))
+
+
+def given_scope(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the header's filters in the parameters of a URL."""
+    return {name: text for name in SCOPE if (text := texts.get(name, "")).strip()}
+
+
+def header_elsewhere(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the header of a page needs whose content does not depend on the filters: they lead away."""
+    return {
+        "scope": dict(given),
+        "scoped": SCOPE,
+        "origins": ("", *map(str, OriginFilter)),
+        "origin": given.get("origin", ""),
+        "elsewhere": True,
+    }

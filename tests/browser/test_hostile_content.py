@@ -16,6 +16,7 @@ from serving import Served, serving
 
 import spangrade
 from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
+from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.evaluator.view.links import url_part
 from spangrade.tracer.store import Store
 
@@ -110,12 +111,20 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             store.query(
                 "INSERT INTO scores BY NAME SELECT 'second ' || $run AS run_id, $session AS session_id, "
-                "$text AS metric, $text AS question_id, 1.0 AS value, 'score' AS outcome, $text AS reason, "
-                "'[]' AS evidence",
+                "$text AS metric, $text AS question_id, 1.0 AS value, true AS passed, 'score' AS outcome, "
+                "$text AS reason, '[]' AS evidence",
                 values,
             )
-            given = ExternalScore(sessions[number][0], text, 1.0, Source.PERSON, 0, text, True, text, text)
-            save_external_scores(store, [given])
+            ((span,),) = store.query(
+                "SELECT min(span_id) FROM derived.tool_interactions WHERE session_id = $session",
+                {"session": values["session"]},
+            )
+            given = ExternalScore(values["session"], text, 1.0, Source.PERSON, 0, text, True, text, text)
+            label = given._replace(name="label", label="fail", value=0.0, passed=False)
+            people = [label._replace(author=author) for author in (text, f"another {text}")]
+            judged = [one._replace(name=text) for one in people]
+            comment = given._replace(name="comment", evidence=(span,))
+            save_external_scores(store, [given._replace(name=f"score {text}"), *people, *judged, comment])
     return db
 
 
@@ -132,10 +141,9 @@ def served(hostile: Path) -> Iterator[Served]:
 def visit(page: Page, address: str) -> None:
     page.goto(address)
     page.wait_for_load_state("networkidle")
-    for summary in page.locator("details:not([open]) > summary").all():
-        if summary.is_visible():
-            summary.click()
-    page.wait_for_load_state("networkidle")
+    for _ in range(2):  # those that were loaded into the others, too
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        page.wait_for_load_state("networkidle")
     for chart in page.locator("svg[data-plot]").all()[:2]:  # the crosshair shows names and values
         chart.focus()
         page.keyboard.press("Home")
@@ -154,7 +162,17 @@ def visit(page: Page, address: str) -> None:
 
 
 def test_the_lists_show_markup_as_text(page: Page, served: Served) -> None:
-    for path in ("/runs", "/trends", "/tools?by=agent", "/overview?since=2025-01-01", "/sessions"):
+    for path in (
+        "/runs",
+        "/trends",
+        "/tools?by=agent",
+        "/tools?by=version",
+        "/overview?since=2025-01-01",
+        "/sessions?q=window.hit",
+        "/judge",
+        "/alerts",
+        "/sessions",
+    ):
         visit(page, served.url + path)
     for name in ("tool", "agent", "model", "version"):
         page.locator("[data-query]").fill(f"{name}:")
@@ -186,7 +204,57 @@ def test_a_comparison_and_a_metric_show_markup_as_text(page: Page, served: Serve
     page.get_by_role("link", name="side by side").first.click()
     visit(page, page.url)
     expect(page.locator(".side")).to_have_count(2)
+    visit(page, f"{served.url}/compare?{urlencode({'a': run, 'b': f'second {run}', 'c': run})}")
     visit(page, f"{served.url}/trends?{urlencode({'metric': text, 'by': 'version'})}")
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+def test_a_judge_its_disputes_and_people_show_markup_as_text(page: Page, served: Served, number: int) -> None:
+    visit(page, f"{served.url}/judge?{urlencode({'metric': CORPUS[number]})}")
+    expect(page.locator("h1")).to_contain_text("agrees with people on 0 of 1 sessions")
+    expect(page.get_by_role("region", name="1 dispute")).to_contain_text("another")
+    expect(page.get_by_role("region", name="People")).to_contain_text("another")
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+@pytest.mark.short_form("number", 4)
+def test_a_reviewer_of_any_name_sees_markup_as_text(
+    page: Page, hostile: Path, tmp_path: Path, number: int
+) -> None:
+    text = CORPUS[number]
+    db = tmp_path / "hostile.duckdb"
+    db.write_bytes(hostile.read_bytes())
+    session = url_part(f"{number}{text}")
+    with serving(db, Reviewer(text, tmp_path / "golden.json")) as served:
+        for queue in ("suggested", "disputed", "unlabelled"):
+            visit(page, f"{served.url}/review?queue={queue}")
+        visit(page, f"{served.url}/sessions?{urlencode({'similar': f'{number}{text}', 'origin': 'any'})}")
+        visit(page, f"{served.url}/session/{session}?queue=unlabelled")
+        expect(page.locator("form.golden")).to_be_visible()
+        expect(page.locator(".remark")).to_have_count(1)
+        page.keyboard.press("e")
+        expect(page.get_by_label("Comment on")).to_be_visible()
+        page.keyboard.press("m")
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(f"more {text}")
+        page.keyboard.press("Enter")
+        expect(page.locator("form:has([data-key=u])")).to_contain_text("comment: more")
+        visit(page, page.url)
+        visit(page, f"{served.url}/judge?{urlencode({'metric': text})}")
+        expect(page.locator("form:has([data-key=u])")).to_contain_text("comment: more")
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+@pytest.mark.short_form("number", 4)
+def test_a_session_as_a_file_shows_markup_as_text(
+    page: Page, served: Served, tmp_path: Path, number: int
+) -> None:
+    session = url_part(f"{number}{CORPUS[number]}")
+    for query in ("", "?redacted=1"):
+        file = tmp_path / "session.html"
+        file.write_text(served.get(f"/session/{session}/file.html{query}").text, encoding="utf-8")
+        visit(page, file.as_uri())
+        expect(page.locator("h1")).to_be_visible()
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
@@ -203,6 +271,12 @@ def test_what_is_in_an_address_is_shown_as_text(
         "?min_cost=",
         "trends?since=",
         "trends?metric=",
+        "judge?metric=",
+        "sessions?similar=",
+        "sessions?q=",
+        "tools?by=",
+        "tools?agent=",
+        "overview?version=",
         "compare?b=x&a=",
         "session/",
         "runs/",

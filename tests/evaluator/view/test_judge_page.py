@@ -12,7 +12,7 @@ from command_line import Spangrade
 from hard_sessions import store_session
 from made_once import copy_of, made_once
 from otlp_sessions import Call, Said, write_sessions
-from pages import dangers, find_all, parsed, text
+from pages import dangers, elements, find_all, name, parsed, text
 from serving import Served, serving
 
 import spangrade as package
@@ -159,3 +159,37 @@ def test_what_was_recorded_is_only_text(tmp_path: Path) -> None:
         assert dangers(root) == []
         assert text(root).count(hostile) > 5
         assert dangers(parsed(one.get(f"/judge?{urlencode({'metric': hostile})}").text)) == []
+
+
+def test_the_filters_of_the_header_choose_among_the_labelled_sessions(db: Path) -> None:
+    with Store.open(db, read_only=True) as store:
+        ((until,),) = store.query(
+            "SELECT make_timestamp_ns(start_ns)::VARCHAR FROM derived.sessions WHERE session_id = 's21'"
+        )
+        page = judge_page(store, {"metric": METRIC, "until": until, "agent": "shop"})
+        nobody = judge_page(store, {"metric": METRIC, "agent": "no such agent"})
+        none = judge_page(store, {"agent": "no such agent"})
+    assert [one.session_id for one in page["disputes"]] == ["s20"]
+    assert sum(page["agreement"].confusion) == 20  # 21 but for s03, on which ann and bob differ
+    assert [row["sessions"] for row in page["metrics"]] == [21]
+    assert page["scope"] == {"until": until, "agent": "shop"}
+    assert (sum(nobody["agreement"].confusion), nobody["metrics"], none["metric"]) == (0, [], "")
+
+
+def test_the_filters_of_the_header_stand_on_every_page_and_go_along(served: Served) -> None:
+    kept = "agent=shop&version=1.3"
+    pages = ("/session/s01?", "/runs?", "/compare?", f"/judge?metric={METRIC}&", "/alerts?", "/review?")
+    names = ("Overview", "Sessions", "Runs", "Compare", "Over time", "Tools", "Judge", "Alerts")
+    run = find_all(parsed(served.get("/runs").text), class_="row")[0].get("href") or ""
+    for path in (*pages, f"{run}?", f"{run}/summary?"):
+        root = parsed(served.get(path + kept).text)
+        (menu,) = find_all(root, class_="scope")
+        assert (path, "agent shop · version 1.3" in " ".join(text(menu).split())) == (path, True)
+        links = {text(one): one.get("href") or "" for one in elements(root) if name(one) == "a"}
+        assert [one for one in names if not links[one].endswith(kept)] == [], path
+        action = next(one for one in elements(menu) if name(one) == "form").get("action")
+        assert (path, action) == (path, None if path.startswith("/judge") else "/sessions")
+    rows = find_all(parsed(served.get(f"/runs?{kept}").text), class_="row")
+    assert [row.get("href") for row in rows] == [f"{run}?{kept}"]
+    rows = find_all(parsed(served.get(f"/review?queue=unlabelled&{kept}").text), class_="row")
+    assert {(row.get("href") or "").partition("?")[2] for row in rows} == {f"{kept}&queue=unlabelled"}
