@@ -94,11 +94,11 @@ def test_months_are_charts_with_intervals_and_the_number_of_sessions(db: Path, s
     months = {names[0]: one for names, one in page["by_month"]}
     (title, agreed, _), (_, kappa, _) = page["charts_shown"]
     assert (title, [one.text for one in page["axis"].slots]) == ("Agreement", list(months))
-    for name, chart in (("agreed", agreed), ("kappa", kappa)):
+    for part, chart in (("agreed", agreed), ("kappa", kappa)):
         expected = {
             month: (of.estimate, sum(one.confusion), of.low, of.high)
             for month, one in months.items()
-            if (of := getattr(one, name)) is not None
+            if (of := getattr(one, part)) is not None
         }
         (line,) = chart.lines
         shown = {page["axis"].slots[one.slot].text: tuple(one.value[:4]) for one in line.points}
