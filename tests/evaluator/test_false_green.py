@@ -17,7 +17,7 @@ from grading import NO_GATES, grade_recorded
 from made_once import new_database
 from otlp_sessions import START_NS, Call, Said, recorded_sessions, write_golden, write_sessions
 
-from spangrade import Gates
+from spangrade import Gates, Selection
 from spangrade.evaluator.grading.run import Grade
 
 FIND = {"tool_name": "find", "input_arguments": {"q": "shears"}}
@@ -269,17 +269,19 @@ def test_broken_comes_before_failed_failed_before_inconclusive_inconclusive_befo
 
 
 @pytest.mark.parametrize(
-    ("idle", "forbidden", "code"),
-    [(None, "sell", 0), ("5m", "sell", 4), ("30s", "sell", 0), ("5m", "find", 1)],
+    ("idle", "forbidden", "expected"),
+    [
+        (None, "sell", "passed"),
+        ("5m", "sell", "inconclusive"),
+        ("30s", "sell", "passed"),
+        ("5m", "find", "failed"),
+    ],
 )
-def test_a_session_that_may_still_run_has_not_passed(
-    spangrade: Spangrade, idle: str | None, forbidden: str, code: int
-) -> None:
+def test_a_session_that_may_still_run_has_not_passed(idle: str | None, forbidden: str, expected: str) -> None:
     """What it did already stays done: a call that is forbidden."""
     references = {"reference_tool_interactions": [FIND], "forbidden_tools": [forbidden]}
-    write_golden(Path("golden.json"), {"id": "q1", "user_inputs": ["Hi"], **references})
-    write_sessions(Path("spans.jsonl"), [("s1", [FOUND])], start_ns=time.time_ns() - 60 * 10**9)
-    new_database(Path("spangrade.duckdb"))
-    options = () if idle is None else ("--idle", idle)
-    done = spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--format", "json", *options)
-    assert (done.code, "it may still run: its last span ended at" in reason(done)) == (code, code != 0)
+    recorded = recorded_sessions([("s1", [FOUND])], start_ns=time.time_ns() - 60 * 10**9)
+    question = {"user_inputs": ["Hi"], **references}
+    grade = grade_recorded(recorded, question, select=Selection(idle_s=idle))
+    found = grade.verdict, "it may still run: its last span ended at" in grade.reason
+    assert found == (expected, expected != "passed")
