@@ -48,13 +48,15 @@ def grade_recorded(
     references: Mapping[str, Any],
     gates: Gates = NO_GATES,
     select: Selection = ALL,
+    **more: Any,
 ) -> Grade:
     """Return the grade of the one session `s1` in OTLP JSON, against a golden question of these references.
 
-    It is what the command `grade` stores of it, without a database: that costs two hundred times as much.
+    `more` are further fields of the spec. It is what the command `grade` stores of it, without a database, which
+    costs a hundred times as much.
     """
     spans = [record for record in decode(recorded) if isinstance(record, Span)]
     session = built_session("s1", "conversation", observed_fields(spans))
-    spec = GradeSpec(golden_questions({"id": "q1", **references}), gates, select)
+    spec = GradeSpec(golden_questions({"id": "q1", **references}), gates, select, **more)
     (only,) = grading.grade(prepare(spec, None), [session])
     return only

@@ -17,7 +17,7 @@ from grading import NO_GATES, grade_recorded
 from made_once import new_database
 from otlp_sessions import START_NS, Call, Said, recorded_sessions, write_golden, write_sessions
 
-from spangrade import Gates, Selection
+from spangrade import Gates
 from spangrade.evaluator.grading.run import Grade
 
 FIND = {"tool_name": "find", "input_arguments": {"q": "shears"}}
@@ -282,6 +282,6 @@ def test_a_session_that_may_still_run_has_not_passed(idle: str | None, forbidden
     references = {"reference_tool_interactions": [FIND], "forbidden_tools": [forbidden]}
     recorded = recorded_sessions([("s1", [FOUND])], start_ns=time.time_ns() - 60 * 10**9)
     question = {"user_inputs": ["Hi"], **references}
-    grade = grade_recorded(recorded, question, select=Selection(idle_s=idle))
+    grade = grade_recorded(recorded, question, idle_s=idle)
     found = grade.verdict, "it may still run: its last span ended at" in grade.reason
     assert found == (expected, expected != "passed")
