@@ -52,8 +52,8 @@ def grade_recorded(
 ) -> Grade:
     """Return the grade of the one session `s1` in OTLP JSON, against a golden question of these references.
 
-    `more` are further fields of the spec. It is what the command `grade` stores of it, without a database, which
-    costs a hundred times as much.
+    `more` are further fields of the spec. It is what the command `grade` stores of it, without a database:
+    that costs a hundred times as much.
     """
     spans = [record for record in decode(recorded) if isinstance(record, Span)]
     session = built_session("s1", "conversation", observed_fields(spans))

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import nanoarrow as na
 import pytest
+from made_once import new_database
+from paths import SAMPLE
 
 from spangrade.evaluator.derive import load, stale, update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
-from spangrade.evaluator.derive.sync import recorded
+from spangrade.evaluator.derive.sync import intake, recorded
 from spangrade.evaluator.derive.sync import update as sync
 from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.sessions import BuiltSessions, insert_sessions
@@ -158,3 +160,20 @@ def test_what_is_left_is_what_is_to_be_observed_linked_and_built(tmp_path: Path)
         assert sync.records_left(store, observations) == 6
         list(steps)
         assert sync.records_left(store, observations) == 0
+
+
+@pytest.mark.parametrize(("rows", "openings"), [(16, 3), (64, 2)])
+def test_an_import_writes_before_its_end_what_fills_a_portion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, openings: int
+) -> None:
+    """The sample has 44 spans."""
+    monkeypatch.setattr(intake, "WRITE", rows)
+    db = new_database(tmp_path / "s.duckdb")
+    opened = []
+
+    def open_store() -> Store:
+        opened.append(Store.open(db))
+        return opened[-1]
+
+    found = intake.import_batches(open_store, *intake.start_import(db, [SAMPLE / "spans.otlp.jsonl"]))
+    assert (found is not None and found.spans, len(opened)) == (44, openings)

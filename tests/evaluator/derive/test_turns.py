@@ -146,6 +146,17 @@ def test_spans_in_another_trace_during_a_turn_belong_to_it() -> None:
     assert turns(run, after) == [("hi", "done"), ("more", "done")]
 
 
+def test_a_call_in_the_trace_of_a_turns_last_call_continues_it_and_one_in_another_trace_does_not() -> None:
+    traces = ["t1", *("".join(("t", number)) for number in "223")]  # equal texts, as they are read
+    first, second, third, other = (
+        reading("llm", str(n), None, (2 * n, 2 * n + 1), response=str(n))._replace(trace_id=trace)
+        for n, trace in enumerate(traces)
+    )
+    begun, continued = first._replace(user_input="hi"), second._replace(continues=True)
+    assert turns(begun, continued, third) == [("hi", "2")]
+    assert turns(begun, continued, other) == [("hi", "1"), (None, "3")]
+
+
 def test_a_model_call_with_a_message_of_its_own_during_a_turn_of_its_trace_belongs_to_it() -> None:
     aside = call("1", None, 2, "summarize the order", response="one item")
     assert turns(SHOP, aside) == [("hi", "one item")]

@@ -575,3 +575,10 @@ def test_gates_that_compare_calls_lead_and_each_place_is_named_once() -> None:
         "pay due after span a, before span b",
         "city missing",
     ]
+
+
+def test_an_item_that_is_near_stands_for_an_expected_one_also_across_another() -> None:
+    near = {(0, 1): 5, (1, 0): 5}
+    options = {"in_order": False, "further": False}
+    found = repairs(2, 2, lambda _e, _a: False, lambda e, a: near.get((e, a)), **options)
+    assert found == [Repair(1, 0), Repair(0, 1)]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spangrade.evaluator.metrics.matching import (
+    arranged,
     common_length,
     first_difference,
     is_copy,
@@ -185,3 +186,7 @@ def test_what_differs_first_is_told_with_both_values(
     found = first_difference(expected, actual, rules_of("exact" if exact else "subset"))
     assert found is not None
     assert difference_text(path_text(found.path), found) == text
+
+
+def test_a_step_counts_for_one_nested_list() -> None:
+    assert arranged([["c"], ["c"], ["c", "a"]], ["a", "c"]) == ["c", "c", "a", "c"]
