@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nanoarrow as na
 import pytest
-from made_once import new_database
+from made_once import copy_of_sample, new_database
 from paths import SAMPLE
 
 from spangrade.evaluator.derive import load, stale, update
@@ -177,3 +177,17 @@ def test_an_import_writes_before_its_end_what_fills_a_portion(
 
     found = intake.import_batches(open_store, *intake.start_import(db, [SAMPLE / "spans.otlp.jsonl"]))
     assert (found is not None and found.spans, len(opened)) == (44, openings)
+
+
+def test_rows_are_read_until_their_text_reaches_an_amount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = copy_of_sample(tmp_path / "s.duckdb")
+    monkeypatch.setattr(recorded, "_FETCH", 1)
+    with Store.open(db, read_only=True) as store:
+        ((first, *_),), _ = recorded.arrived_rows(store, 0, 1)[0]
+        text = len(first[9]) + len(first[10])
+        for limit, upto in ((text, 1), (text + 1, 2)):
+            monkeypatch.setattr(recorded, "AT_ONCE_BYTES", limit)
+            rows, reached = recorded.arrived_rows(store, 0, 44)
+            assert (len(rows.spans[0]), reached) == (upto, upto)
