@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.audit.own_columns import without_derived_columns
+from spangrade.evaluator.metrics.columns import COLUMNS, FileSession
 from spangrade.evaluator.session import Session
 from spangrade.tracer.errors import InputError, hint, text_of
 from spangrade.tracer.plugins import load_plugins
@@ -90,3 +91,20 @@ def _draw(kind: str, mutator: Mutator, session: Session, random: Random) -> Muta
     raise InputError(
         f'the kind of mutants "{kind}": expected a Mutant or None, found {type(mutant).__name__}'
     )
+
+
+def without_derived_columns(session: Session) -> Session:
+    """Return a session without the columns of its row that repeat its turns, calls or state.
+
+    They come before the session's own where a metric reads both, and would show what a mutant changed.
+    """
+    if not isinstance(session, FileSession):
+        return session
+    columns = _kept(session.columns)
+    if isinstance(extracted := session.columns.get("extracted_data"), dict):
+        columns["extracted_data"] = _kept(extracted)
+    return replace(session, columns=columns, disagreements=())
+
+
+def _kept(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in columns.items() if name not in COLUMNS}

@@ -101,9 +101,7 @@ class MetricPlan:
     root_agent_name: RootAgentName = RootAgentName.APP
     requested_calls: RequestedCalls = RequestedCalls.UNKNOWN
     running_after_ns: int | None = None  # a session that did something since then may still run
-    not_run: Mapping[str, str] = field(
-        default_factory=dict
-    )  # installed metrics beside these, by what they need
+    not_run: Mapping[str, str] = field(default_factory=dict)  # other installed metrics, by what they need
     _of_given: dict[frozenset[str], Sequence[Metric]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )

@@ -47,9 +47,8 @@ from spangrade.evaluator.metrics.response import required_texts, response_match
 from spangrade.evaluator.session import Session
 from spangrade.tracer.canonical_json import dumps
 
-RUBRICS_VERSION = (
-    1  # increased with every change of rubrics.json: scores by different rubrics are not comparable
-)
+# Increased with every change of rubrics.json: scores by different rubrics are not comparable.
+RUBRICS_VERSION = 1
 _ZERO_TO_ONE = (0.0, 1.0)
 _RESPONSE, _LAST_REPLY = "reference_response", "the last reply"
 _JUDGE = "response_correctness@judge"  # of replies that differ from the reference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from spangrade.tracer.fields import FieldError
+from spangrade.evaluator.grading.origin import one_of
 
 
 class ComparedBy(StrEnum):
@@ -27,8 +27,7 @@ def condition(by: str, value: str) -> str:
 
     Raises FieldError for another `by`.
     """
-    if by not in set(ComparedBy):
-        raise FieldError("by", f"expected {', '.join(tuple(ComparedBy)[:-1])} or {tuple(ComparedBy)[-1]}", by)
+    chosen = one_of(ComparedBy, by, "by")
     from spangrade.tracer.store.sql import text_literal  # DuckDB takes 50 ms to import
 
-    return _CONDITIONS[ComparedBy(by)].format(text_literal(value))
+    return _CONDITIONS[chosen].format(text_literal(value))

@@ -9,14 +9,13 @@ import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
+from spangrade.evaluator.grading.origin import OriginFilter, one_of, origin_filter
 from spangrade.evaluator.metrics.stored_values import stored_bounds
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
 from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -95,8 +94,7 @@ def trend(
     Raises InputError for another metric, for another `by`, and if an interval needs scipy and it is not
     installed.
     """
-    if by not in set(By):
-        raise FieldError("by", f"expected {', '.join(tuple(By)[:-1])} or {tuple(By)[-1]}", by)
+    group = one_of(By, by, "by")
     info = _measured(store, metric)
     low, high = info.bounds
     if metric in _OF_SESSIONS:
@@ -119,13 +117,13 @@ def trend(
     if "$metric" in values:
         parameters["metric"] = metric
     query = statement("points", _PACKAGE).format(
-        values=with_views(values), key=_KEYS[By(by)], order=_BY_KEY if by == By.DAY else _BY_FIRST_SESSION
+        values=with_views(values), key=_KEYS[group], order=_BY_KEY if group is By.DAY else _BY_FIRST_SESSION
     )
     points = [
         Point(key, sessions, unknown, values[0], *arithmetic(Summary(*values), info.bounds))
         for key, sessions, unknown, *values in store.query(query, parameters)
     ]
-    return Trend(metric, By(by), info.unit, info.higher_is_better, tuple(points))
+    return Trend(metric, group, info.unit, info.higher_is_better, tuple(points))
 
 
 def _measured(store: Store, metric: str) -> Measured:

@@ -11,8 +11,7 @@ from builders import llm, session, tool, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.evaluator.audit.mutant import load_kinds, mutants_of
-from spangrade.evaluator.audit.own_columns import without_derived_columns
+from spangrade.evaluator.audit.mutant import load_kinds, mutants_of, without_derived_columns
 from spangrade.evaluator.audit.values import changed, leaves, with_leaf
 from spangrade.evaluator.metrics.columns import file_session
 from spangrade.evaluator.session import Latency, Session, Usage
