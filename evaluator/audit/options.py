@@ -14,10 +14,10 @@ LEAST_SESSIONS = 5  # of a question, that a limit needs and, unless asked otherw
 class Mutants:
     """The mutants of an audit, and the number of sessions that a proposal needs.
 
-    Of each session up to `of_each` are made, of all `kinds` or of those that are named; they depend on the
-    session's id and the `seed` alone. With `failed` sessions that do not pass are audited too, by the gates
-    that they meet. Calls, trajectories and replies are written where at least `least_sessions` of a question
-    show them, else they are listed. Raises InputError for a number below 1.
+    Up to `of_each` mutants are made of each session, of all kinds or of the `kinds` that are named; they
+    depend on the session's id and the `seed` alone. With `failed` sessions that do not pass are audited too,
+    by the gates that they meet. Calls, trajectories and replies are written where at least `least_sessions`
+    of a question show them, else they are listed. Raises InputError for a number below 1.
     """
 
     of_each: int = option(20, "The most mutants of each session.", name="--mutants", metavar="N", least=1)

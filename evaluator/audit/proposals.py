@@ -84,7 +84,7 @@ def proposals(
     plan: MetricPlan,
     least: int = LEAST_SESSIONS,
 ) -> Proposed:
-    """Return proposals that catch survivors, made of one session and tried on all others of its question.
+    """Return proposals that catch survivors, made of a session and tried on all sessions of its question.
 
     Every session meets what is proposed: a gate that it meets stays met, and none is missed or becomes
     inconclusive by it. Calls, trajectories and replies need at least `least` sessions of the question.
@@ -312,7 +312,7 @@ def overlapping(session: Session) -> Iterator[tuple[ToolInteraction, ToolInterac
     """Yield calls that ran at the same time, two by two: their order is chance, or is not known.
 
     Every call that ran beside another is in a pair, and if one ran beside another agent's, there is a pair of
-    two agents. Not all pairs are: of calls that all ran at once there would be the square of their number.
+    two agents. Other pairs are left out: if all calls ran at once, there would be the square of their number.
     """
     calls = sorted(
         (call for call in session.tool_interactions if not call.handoff),
@@ -360,8 +360,8 @@ def _call(
 ) -> Iterator[Edit]:
     """Yield edits of the expected call that a call stands for, or one that adds it.
 
-    A call of a tool that ran beside others, `at_once`, is `unordered`. Where one that a reference has
-    is not, none is added: its place would be an order.
+    A call of a tool that ran beside others, `at_once`, is `unordered`. Where the reference has such a call
+    that is not `unordered`, no call is added: its place would be an order.
     """
     met = best_met(session, question)
     call = session.tool_interactions[index]

@@ -118,9 +118,9 @@ class QuestionIndex:
         """Return the questions that a session may answer: one if it is clear, none if no question fits.
 
         A session for which `answers` or its spans give a question's id answers that question. Else its user
-        inputs decide: the questions with the same inputs, or if there are none, those whose inputs begin with
-        the session's and those whose inputs the session's begin with. Inputs with values match any text in
-        their place; of several questions those that leave the least to values are taken.
+        inputs decide: the questions with the same inputs or, without such a question, those of which one
+        side's inputs are the beginning of the other's. Inputs with values match any text in their place; of
+        several questions those that leave the least to values are taken.
         """
         question_id = self._answers.get(session.session_id, session.question_id)
         if question_id is not None:

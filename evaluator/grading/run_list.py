@@ -38,8 +38,9 @@ def newest_of_name(store: Store, name: str) -> str | None:
 def find_run_id(store: Store, text: str) -> str:
     """Return the id of the run that a name, an id or an unambiguous beginning of an id names.
 
-    Of runs with one name it is the newest; `latest` is the newest of all, `branch:NAME` that of a git
-    branch, both without the rolling runs of `watch`. Raises InputError if there is none, or more than one.
+    If several runs have the name, it is the newest; `latest` is the newest of all, `branch:NAME` that of a
+    git branch, both without the rolling runs of `watch`. Raises InputError if there is none, or more than
+    one.
     """
     branch = text.removeprefix(BRANCH)
     if text == LATEST:

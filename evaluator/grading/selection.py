@@ -29,8 +29,8 @@ def select_sessions(
 ) -> set[str]:
     """Return the ids of the sessions that a selection chooses, of those `among` which it is to choose.
 
-    What it says of questions, and of the last import, is not looked at. The store must be open
-    with `confined`; `label` says in errors where the condition is from.
+    What it selects by questions, and by the last import, is ignored. The store must be open with `confined`;
+    `label` says in errors where the condition is from.
 
     Raises InputError for a condition that is not one expression or that DuckDB refuses, for a session id that
     is not chosen, and for a run that is not there.

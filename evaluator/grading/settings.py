@@ -183,7 +183,7 @@ def with_definitions(gates: Gates, settings: ProjectSettings) -> Gates:
 
 
 def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False) -> GradeSpec:
-    """Return a specification, with the settings where it says nothing.
+    """Return a specification, completed from the settings.
 
     The settings' sample is for sessions without a dataset, whose questions would go unanswered, unless
     `sampled`. A judge in use comes before that of the settings.

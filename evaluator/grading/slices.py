@@ -80,7 +80,7 @@ class _Graded(NamedTuple):
 
 
 def workers_for(prepared: Prepared, judge: JudgeRun | NoJudge, sessions: int, workers: int | None) -> int:
-    """Return how many processes grade sessions, of the `workers` that are asked for; None is as many as pay.
+    """Return how many processes grade sessions: at most `workers`, or with None as many as save time.
 
     It is one where an order or an object of this process decides: a judge with its budget, questions that
     share their sessions, a metric that is not of a file or installed.
@@ -91,7 +91,7 @@ def workers_for(prepared: Prepared, judge: JudgeRun | NoJudge, sessions: int, wo
 
 
 def workers_of_slices(sessions: int, workers: int | None) -> int:
-    """Return how many processes work on slices of sessions, of the `workers` that are asked for."""
+    """Return how many processes work on slices of sessions: at most `workers`, if that is given."""
     return min(workers or default_workers(sessions * _SPANS_OF_SESSION), -(-sessions // SLICE))
 
 

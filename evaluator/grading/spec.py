@@ -341,8 +341,7 @@ class GradeSpec:
         """Return the specification that the arguments of a method give.
 
         In place of a group, `gates` may be metrics, `select` a condition and `judge` a model; `tags` may be
-        texts, `KEY=VALUE`. Of a specification in place of the `dataset`, the other arguments replace its
-        parts.
+        texts, `KEY=VALUE`. If the `dataset` is a specification, the other arguments replace its parts.
         """
         base = dataset if isinstance(dataset, GradeSpec) else cls(dataset)
         given: dict[str, Any] = {

@@ -48,7 +48,7 @@ def load_judge(model: str | None = None) -> Judge:
 
 @contextmanager
 def use_judge(judge: Judge) -> Iterator[None]:
-    """Use this judge within the block, in the whole process, wherever none is passed."""
+    """Use this judge within the block, in the whole process, unless another one is passed."""
     _in_use.append(judge)
     try:
         yield

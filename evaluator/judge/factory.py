@@ -11,7 +11,7 @@ _factories: list[Callable[[], Any]] = []
 
 @contextmanager
 def judge_from(factory: Callable[[], Any]) -> Iterator[None]:
-    """Call this function for the `Judge`, within the block, wherever none is passed or in use."""
+    """Call this function for the `Judge`, within the block, unless one is passed or in use."""
     _factories.append(factory)
     try:
         yield

@@ -80,7 +80,7 @@ class AssertionQuestion(Question):
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A judge's answer. `passed` is None for a rating, which has a score and no threshold of its own, and for
-    an assertion of which the material does not tell whether it holds.
+    an assertion that the material does not decide.
 
     The answer to a `UserQuestion` is `reason`, a `UserAnswer` as JSON text.
     `score` is the rating, or the judge's confidence that the criterion is met, from 0 to 1, if it gave one.

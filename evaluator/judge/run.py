@@ -140,7 +140,7 @@ class JudgeRun:
         """Ask the provider, if it can say so, whether it has the judge's model; this costs nothing.
 
         Raises UnknownJudgeModel if it does not. Without a key, or if the provider cannot be reached, nothing
-        is raised: the first question tells.
+        is raised: the first question shows it.
         """
         if isinstance(self._judge, JudgeRun):
             self._judge.check_model()

@@ -224,8 +224,8 @@ def repairs(
 
     `match` says whether an item meets an expected one, `unlike` how far an item is from it: less than 20 if
     it rather stands for the expected one than that this is missing, with `further` less than 40; None for
-    never. `in_order` asks for the expected order, `further` for no other items. Of equal ways the one counts
-    whose matches `fits`, then the first.
+    never. `in_order` asks for the expected order, `further` for no other items. If several ways are equal,
+    the one whose matches `fits` counts, then the first.
     """
     aligned = _aligned(expected, actual, match, unlike, fits, further=further)
     pairs = {e: a for e, a, _ in aligned}

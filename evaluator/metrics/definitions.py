@@ -213,7 +213,7 @@ MANAGED: frozenset[str] = frozenset(
 def load_definitions(path: Path, columns: Collection[str] = ()) -> dict[str, Definition]:
     """Return the definitions in a file by metric name. Raises `InputError`, one line per problem.
 
-    `columns` are those of the dataset, which its metrics may be shown beside the known ones.
+    `columns` are further columns, of the dataset, that the metrics may use.
     """
     return definitions_of(load_json(path), str(path), columns)
 

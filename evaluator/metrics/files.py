@@ -29,9 +29,8 @@ def requested(
 ) -> tuple[Metric, ...]:
     """Return the metrics that texts (`NAME>=T`) request, further metrics of files, and `Metric`s as given.
 
-    `columns` are those of the dataset, which definitions may use beside the known ones. `others` may be
-    requested too, where no metric has their name. Raises InputError for a name that is not known, or is
-    requested twice.
+    `columns` are further columns, of the dataset, that definitions may use. `others` may be requested too,
+    where no metric has their name. Raises InputError for a name that is not known, or is requested twice.
     """
     metrics = list(metrics)
     available, from_files = with_files(files, columns)

@@ -57,7 +57,7 @@ _JUDGE = "response_correctness@judge"  # of replies that differ from the referen
 def load_judged(path: Path, columns: Collection[str] = ()) -> tuple[Metric, ...]:
     """Return the metrics of a definitions file. Raises `InputError` if it is not valid.
 
-    `columns` are those of the dataset, which the metrics may use beside the known ones.
+    `columns` are further columns, of the dataset, that the metrics may use.
     """
     vertex, definitions = vertex_evaluation(), load_definitions(path, columns)
     return tuple(judged(name, definition, vertex) for name, definition in definitions.items())

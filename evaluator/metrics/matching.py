@@ -168,12 +168,12 @@ class ValueDifference(NamedTuple):
 class Rules(NamedTuple):
     """How plain values are compared, and which keys may differ.
 
-    `subset` allows keys that are not expected, `superset` that expected ones are missing, `exact` neither,
-    at every depth. With `wildcards` an expected null matches any value, as the value of a key and as an
-    element of a list, or a key that is not there, unless `keys` is `exact` and texts are compared as written;
-    and `"*"` any text; else both are plain values. With `words` the `$` words count.
-    `similar` says of an expected text, or a list of them, and a text whether they match: yes, or None, if
-    that is to be decided by their meaning; without it they are compared.
+    `subset` allows keys that are not expected, `superset` that expected ones are missing, `exact` neither, at
+    every depth. With `wildcards` an expected null matches any value, as the value of a key and as an element
+    of a list, or a key that is not there, unless `keys` is `exact` and texts are compared as written; and
+    `"*"` any text; else both are plain values. With `words` the `$` words count. `similar` returns whether a
+    text matches an expected text or list of texts: true, or None if their meaning decides; without it they
+    are compared.
     """
 
     keys: KeyRule = "subset"

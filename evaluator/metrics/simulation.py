@@ -203,7 +203,7 @@ def _how(ended: str | None) -> str:
 
 
 def _kept_to(session: Session, scenario: Scenario) -> Question:
-    """Return the question whether a user kept to its scenario, in what no rule can tell."""
+    """Return the question whether a user kept to its scenario where no rule decides."""
     wishes = "; ".join(scenario.filled_plan)
     facts = "; ".join(f"{name}: {text}" for name, text in scenario.facts.items()) or "nothing else"
     ended = _ENDS.get(session.simulated_messages[-1].ended or "", "")

@@ -4,8 +4,9 @@
 twice: as if no such call matched, and as if every one did. If the values differ, it is inconclusive. Where a
 turn that was driven shows no calls at all (`Session.calls_unknown`), nothing is compared.
 
-Of the reference and its `reference_tool_alternatives`, the list of calls counts that the session meets best,
-among those that name the most of its calls; of equals the one with the fewest causes.
+Among the lists of calls, the reference and its `reference_tool_alternatives`, those that name the most of the
+session's calls are compared. The list that the session meets best counts; of equal lists, the one with the
+fewest causes.
 """
 
 from __future__ import annotations

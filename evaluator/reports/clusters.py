@@ -15,7 +15,7 @@ _MOST_REASONS = 3  # of a cluster, those of most sessions
 
 
 def explained(clusters: Iterable[Cluster]) -> Text:
-    """Return each cluster: what tells it from sessions that pass, its shared path, examples, a line."""
+    """Return each cluster: what distinguishes it from passing sessions, its path, examples, a line."""
     lines: list[Text] = []
     for one in clusters:
         lines.append(cell(f"{one.what}: {counted(len(one.sessions), 'session')}"))

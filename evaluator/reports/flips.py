@@ -48,9 +48,9 @@ def sessions_of(flip: Flip) -> tuple[str, str]:
 def flip_lines(flips: Sequence[Flip], stored: Stored) -> Text:
     """Return a line for each question that flipped: its id, `passed → failed`, and the reason.
 
-    Of several sessions of a question it says how many passed. Unless too many flipped, the lines that changed
-    follow: what was called and said before, and now. Of a run that is read from a file, no session may be
-    stored.
+    If a question has several sessions, it says how many passed. Unless too many flipped, the lines that
+    changed follow: what was called and said before, and now. The sessions of a run that is read from a file
+    may not be stored.
     """
     lines = []
     ids = [one for flip in flips for one in sessions_of(flip)] if len(flips) <= MAX_WHOLE else []

@@ -1,4 +1,4 @@
-"""A golden question for people: what the user says, what passes, and what was learned."""
+"""A golden question for people: the user's messages, when a session passes, what was learned."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ class Alarm(NamedTuple):
 
     `alert` is its condition; `stream` is named by what `stream_by` says (None: all sessions), empty if that
     is not recorded. `value` is the mean of the `sessions` since `since_ns`, and `bound` the end of its
-    interval, which is beyond the `limit`; `before` the mean before, if it is compared with it. Of silence
-    they are seconds. `ended_ns` is None while it is on. `cause` and `details`, what tells failures from
-    sessions that pass, are as `explain` has them. `filters` choose the sessions in their list, and
+    interval, which is beyond the `limit`; `before` the mean before, if it is compared with it. For silence,
+    these are seconds. `ended_ns` is None while it is on. `cause` and `details` are facts that distinguish
+    failures from passing sessions, as in `explain`. `filters` choose the sessions in their list, and
     `examples` are the ids of some of them.
     """
 
@@ -56,7 +56,7 @@ class Alarm(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is so, for people, with the interval."""
+        """The alarm's values for people, with the interval."""
         if self.is_silence:
             return f"no session for {_seconds(self.value)}; expected one within {_seconds(self.limit)}"
         side = "at least" if self.value > self.limit else "at most"

@@ -41,8 +41,8 @@ class Accepted(NamedTuple):
 def accept(golden: Path, run: Run, sessions: Iterable[Session]) -> Accepted:
     """Return the golden file in which references that failed are replaced by the agent's behaviour.
 
-    Of each failed question only the references change whose gates failed. What a session cannot show, such as
-    a goal or a limit, is left to its author and named. Raises InputError for a file that cannot be edited.
+    In each failed question, only the references whose gates failed change. What a session cannot show, such
+    as a goal or a limit, is left to its author and named. Raises InputError for a file that cannot be edited.
     """
     file = golden_file(golden)
     if file is None:

@@ -41,7 +41,7 @@ class FlippedSince(NamedTuple):
 def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
     """Return the flips since the earlier run of the same questions; None if there is none.
 
-    Of a run that was settled it is what flipped since its baseline.
+    If the run was settled, these are the flips since its baseline.
     """
     now = _passed(run)
     if not now or not run.dataset:

@@ -66,8 +66,8 @@ def find_agent(text: str) -> Any:
 def identity_of(agent: Any, name: str | None = None) -> str:
     """Return a text that another agent does not have, nor the same one once its own module has changed.
 
-    `name` is the text that names it, if one does. Of an agent that is an object of another package's class
-    only the class is known, unless a text names it.
+    `name` is the text that names it, if one does. If an agent is an object of another package's class, only
+    the class is known, unless a text names it.
     """
     from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
 

@@ -122,7 +122,7 @@ def _repeat_of(tag: str | None) -> int | None:
 def missing(
     questions: Sequence[str], repeat: int, sessions: Collection[RecordedSession]
 ) -> list[tuple[str, int]]:
-    """Return the questions to ask, each with the number of the repeat, so that all have as many as asked for.
+    """Return the questions to ask, each with the number of the repeat, to complete all repeats.
 
     A first time for all questions comes before a second time for one.
     """

@@ -296,7 +296,7 @@ def _not_run(tasks: Sequence[Task]) -> str:
 
 
 def _await_spans(mark: str, wait_s: float, db: Path, callbacks: Callbacks) -> None:
-    """Wait until the calls of all sessions of a run are known, and nothing has come since, or for so long."""
+    """Wait until the calls of all sessions of a run are known and nothing more arrives, at most `wait_s`."""
     until_s = time.monotonic() + wait_s
     before: list[Session] = []
     while (left_s := until_s - time.monotonic()) > 0:

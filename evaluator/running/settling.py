@@ -170,7 +170,7 @@ class Settling:
             return verdict_of(held, self._prepared, self._dialects)
 
     def _compare(self, question: str) -> None:
-        """Count a question that was asked as often as it is to be."""
+        """Count a question whose repeats have all been asked."""
         before = self._baseline.passed.get(question)
         if before is None:
             return
@@ -194,7 +194,7 @@ def verdict_of(held: Held, prepared: Prepared, dialects: Sequence[Vendor]) -> Ve
 
 
 def in_random_order(tasks: Sequence[Task], seed: str) -> list[Task]:
-    """Return tasks with the questions in a random order, each as often as it is asked before the next."""
+    """Return tasks with the questions in a random order, all repeats of a question before the next one."""
     ids = list(dict.fromkeys(task.question.id for task in tasks))
     random.Random(seed).shuffle(ids)  # noqa: S311 (not a secret)
     places = {question: place for place, question in enumerate(ids)}

@@ -1,4 +1,4 @@
-"""Whether the mean of values has become larger than a limit, looked at as often as one likes.
+"""A test whether the mean of values has become larger than a limit, which may be repeated at any time.
 
 The values are 0 or more, and larger is worse: the share of what failed, a cost, seconds. If their mean is at
 most the limit, the evidence against that is an e-value: the mean, over twelve bets b from 0.016 to 0.8, of
@@ -99,7 +99,7 @@ def upper_bound(before: PriorMean, error: float, highest: float) -> float:
 def shift(slots: Sequence[Values], limit: float, error: float, least: int) -> Shift | None:
     """Return the values that show most that the mean is above a limit, None if none do.
 
-    They are those since the start of one of the `slots`, at least `least` of them.
+    These are at least `least` values, all since the start of one of the `slots`.
     """
     since: dict[float, int] = {}
     found: tuple[float, Shift] | None = None

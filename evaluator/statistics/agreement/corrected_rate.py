@@ -2,7 +2,8 @@
 
 This is prediction-powered inference for a mean: the judge's pass rate of the sessions without a label, plus
 what the labels show of its errors. Its verdicts count with the weight, from 0 to 1, for which the variance is
-smallest; a judge that tells nothing about the labels has the weight 0, and the rate is that of the labels.
+smallest; the weight of a judge whose verdicts do not depend on the labels is 0, and the rate is that of the
+labels.
 
 The interval is that of the method for the same sessions and two more labels on which judge and people
 differ, one each way. Without these a judge that errs on none of a few labels would count as perfect: with 30

@@ -129,8 +129,8 @@ class Comparison(NamedTuple):
     """What differs between two samples; of sessions without a question, their ids stand for questions.
 
     `passed` is what they know of which sessions passed. `excluded` says what was not compared because it was
-    graded otherwise, empty if nothing was or if that is allowed. Of two versions, prompts or models (`by`)
-    `unrecorded` sessions record none and are in neither sample.
+    graded otherwise, empty if nothing was or if that is allowed. In a comparison of two versions, prompts or
+    models (`by`), `unrecorded` sessions record none of them and are in neither sample.
     """
 
     first: Sample

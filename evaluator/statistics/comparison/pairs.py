@@ -1,7 +1,7 @@
 """The values of a metric in two samples, question by question, and which of them are unknown.
 
 A value is unknown if a question was not answered, a session is inconclusive or broken, the metric has no
-value there, or the second sample answered a question that expects something else. Of a metric with bounds the
+value there, or the second sample answered a question that expects something else. If a metric has bounds, the
 best and the worst case of what is unknown are known all the same.
 """
 

@@ -12,8 +12,8 @@ first, as in a comparison.
 
 A few values of fifty times the others decide a mean, and few questions show none of them: of values of which
 2% are so large, Student's interval contains the true mean in 85% of the cases with 200 questions, 92% with
-1,000 and 95% with 3,000. Of values without bounds that are mostly equal, ten must differ from the others. On
-a scale from 0 to 1, the variance of values is at most that of the same share of ones: there Wilson's interval
+1,000 and 95% with 3,000. If values without bounds are mostly equal, ten must differ from the others. On a
+scale from 0 to 1, the variance of values is at most that of the same share of ones: there Wilson's interval
 is not too narrow.
 
 The sources of the intervals are in `evaluator/statistics/intervals.py`. Wilson's contains the true rate in
