@@ -5,9 +5,10 @@ WITH by_runs AS (
     FROM {latest_scores}
     WHERE metric = $metric
 )
+SELECT *, NULL AS records
 FROM by_runs
 UNION ALL
-SELECT session_id, NULL, avg(value)
+SELECT session_id, NULL, avg(value), NULL
 FROM scores ANTI JOIN by_runs USING (session_id)
 WHERE run_id IS NULL AND metric = $metric AND session_id IS NOT NULL AND value IS NOT NULL
 GROUP BY session_id
