@@ -171,7 +171,7 @@ class Team:
                 continue
             if not sessions:
                 path = "/sessions"
-            elif chance.random() < 0.3:
+            elif not self.labelled or chance.random() < 0.3:
                 path = f"/session/{chance.choice(sessions)}"
             else:
                 path = chance.choice(PATHS)
