@@ -21,7 +21,7 @@ from spangrade.evaluator.session import LLMCall
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
 
-_DAY_NS = 86_400 * 10**9
+_PRICED_NS = 1_800 * 10**9  # prices that depend on the time of day change on the half hour
 # A date (2025-05-20, 20250520, 0613) or a revision (001, v1:0) at the end of a model's name.
 _REVISION = re.compile(r"(?:[-@](?:\d{4}-\d\d-\d\d|\d\d-\d\d|\d{8}|\d{3,4}|v\d+(?::\d+)?))+$")
 # Amazon's names of models (`us.anthropic.claude-…`), which other libraries record without a provider.
@@ -67,7 +67,7 @@ def price(call: ModelCall, prices: Iterable[OwnPrice] = ()) -> Price | None:
         return None  # counts that contradict each other
     if (own := own_cost(call, fresh, prices)) is not None:
         return Price(own, estimated=False, own=True)
-    priced = _priced_model(call.model, call.requested_model, call.provider, call.span.start_ns // _DAY_NS)
+    priced = _priced_model(call.model, call.requested_model, call.provider, call.span.start_ns // _PRICED_NS)
     if priced is None:
         return None
     model, rates, estimated = priced
@@ -107,20 +107,20 @@ def models_of(llm_calls: Iterable[LLMCall]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _priced_model(
-    model: str | None, requested: str | None, provider: str | None, day: int
+    model: str | None, requested: str | None, provider: str | None, half_hour: int
 ) -> tuple[str, _Rates | datetime, bool] | None:
     """Return the name that has a price, its rates (see `_rates`), and whether they are an estimate."""
     exact = list(dict.fromkeys(name for name in (model, requested) if name))
     names = [(name, False) for name in exact]
     names += [(_REVISION.sub("", name), True) for name in exact if _REVISION.search(name)]
     for name, estimated in names:
-        rates = _rates(name, provider, day)
+        rates = _rates(name, provider, half_hour)
         if rates is not None:
             return name, rates, estimated
     return None
 
 
-def _rates(model: str, provider: str | None, day: int) -> _Rates | datetime | None:
+def _rates(model: str, provider: str | None, half_hour: int) -> _Rates | datetime | None:
     """Return a model's rates; the time at which to price each call if it has tiers; None if it has no price.
 
     The library takes 95 µs per call, as much as all the rest of deriving one. A price without tiers is linear
@@ -128,7 +128,7 @@ def _rates(model: str, provider: str | None, day: int) -> _Rates | datetime | No
     """
     from genai_prices.types import TieredPrices
 
-    at = datetime.fromtimestamp(day * 86_400, UTC)
+    at = datetime.fromtimestamp(half_hour * 1_800, UTC)
     found = _find(model, provider, at, 1, 0, 0, 0)
     if found is None:
         return None

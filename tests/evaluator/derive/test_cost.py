@@ -96,6 +96,17 @@ def test_the_price_is_that_of_the_first_name_that_has_one(
     )
 
 
+@pytest.mark.parametrize(
+    ("minutes", "expected"), [(0, 0.00019), (29, 0.00019), (30, 0.00038), (990, 0.00019)]
+)
+def test_a_price_that_depends_on_the_time_of_day_is_that_of_the_call(minutes: int, expected: float) -> None:
+    """DeepSeek halved its prices from 16:30 to 00:30 UTC."""
+    start_ns = (1_744_848_000 + minutes * 60) * 10**9  # of 2025-04-17
+    call = CALL._replace(model="deepseek-chat", provider="deepseek", start_ns=start_ns).observation
+    assert isinstance(call, ModelCall)
+    assert price(call) == Price(pytest.approx(expected), False)
+
+
 def test_an_estimated_price_shows_in_the_session_its_call_and_the_reason() -> None:
     revised = CALL._replace(model="gemini-2.5-flash-001", provider="gcp.gemini")
     session = built_session("s1", "conversation", [CALL._replace(span_id="other"), revised])
