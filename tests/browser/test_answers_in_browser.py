@@ -112,3 +112,41 @@ def test_what_a_page_says_of_what_was_done_goes_by_itself(page: Page, db: Path) 
         expect(page.locator("#status")).to_have_text("No errors")
         page.clock.run_for(5000)
         expect(page.locator("#status")).to_have_text("")
+
+
+def test_a_finding_is_sent_in_two_clicks_as_a_file_or_as_the_address_of_a_step(
+    page: Page, db: Path, tmp_path: Path
+) -> None:
+    with serving(db) as served:
+        page.goto(f"{served.url}/sessions?q=verdict:failed")
+        page.locator("a.row").first.click()
+        session = page.locator("[data-session]").first.get_attribute("data-session")
+        page.keyboard.press("e")
+        step = page.url
+        with page.expect_download() as sent:
+            page.get_by_text("Without personal data and secrets").get_by_role("link", name="HTML").click()
+        sent.value.save_as(tmp_path / "sent.html")
+        page.goto("about:blank")
+        page.goto(step)
+        expect(page.locator("li.item.failed.chosen")).to_be_in_viewport()
+    page.goto((tmp_path / "sent.html").as_uri())  # the server does not run any more
+    expect(page.locator("h1")).to_contain_text(f"Where is it? {session}")
+    page.keyboard.press("e")
+    expect(page.locator(".chosen")).to_contain_text("no such order")
+
+
+def test_twenty_labels_take_one_click_and_twenty_one_keys(page: Page, db: Path) -> None:
+    with serving(db, Reviewer("bob")) as served:
+        page.goto(f"{served.url}/review?queue=unlabelled")
+        page.get_by_role("link", name="Start: the next session").click()
+        form = page.locator("form[data-labelling]")
+        labelled = []
+        for number in range(20):
+            labelled.append(form.get_attribute("action") or "")
+            page.keyboard.press("pf"[number % 2])
+            expect(page.locator(f"form[data-labelling][action='{labelled[-1]}']")).to_have_count(0)
+            page.wait_for_load_state("domcontentloaded")  # from then on it listens to keys
+        page.keyboard.press("u")
+        expect(page.locator(f"form[data-labelling][action='{labelled[-1]}']")).to_have_count(1)
+    given = [one.label for one in spangrade.open(db).external_scores() if one.author == "bob"]
+    assert (len(set(labelled)), sorted(given, key=str)) == (20, ["fail"] * 9 + ["pass"] * 10)
