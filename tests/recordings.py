@@ -53,27 +53,38 @@ def records(name: str) -> list[Span | LogRecord]:
 
 
 def sessions(records: Iterable[Span | LogRecord], db: Path) -> list[Session]:
-    """Return the sessions that records make when they are stored in a new database.
-
-    Those of the spans of one trace, which need no look at others, are derived without it, as in an import.
-    """
+    """Return the sessions that records make when they are stored in a new database, if they need one."""
     given = list(records)
-    spans = [one for one in given if isinstance(one, Span)]
-    if len(spans) == len({span.span_id for span in spans}) == len(given) and _are_of_one_trace(spans):
-        (trace,) = observe_records([spans], (), NO_SETTINGS).traces
-        (trace_id, session_id, number, *_), _, observations = trace
-        recorded = Recorded(
-            {trace_id: observations or ()}, {trace_id: session_id}, {trace_id: number}, NO_SETTINGS
-        )
-        return list(sessions_of(recorded, {session_id: [trace_id]}))
+    if (alone := _derived_alone(given)) is not None:
+        return alone
     with new_store(db) as store:
         store.add(given)
         update(store)
         return list(load(store))
 
 
-def _are_of_one_trace(spans: Sequence[Span]) -> bool:
-    return len({span.trace_id for span in spans}) == 1
+def _derived_alone(records: Sequence[Span | LogRecord]) -> list[Session] | None:
+    """Return the sessions of spans that need no look at other traces, as an import derives them.
+
+    These are of one trace, or of conversations with ids; None for others, and where there are logs.
+    """
+    spans = [one for one in records if isinstance(one, Span)]
+    if not len(records) == len(spans) == len({(span.trace_id, span.span_id) for span in spans}):
+        return None
+    observed = observe_records([spans], (), NO_SETTINGS).traces
+    traces = [one.trace for one in observed]
+    if len(traces) > 1 and any(trace.session_id == trace.trace_id for trace in traces):
+        return None
+    recorded = Recorded(
+        {one.trace.trace_id: one.observations or () for one in observed},
+        {trace.trace_id: trace.session_id for trace in traces},
+        {trace.trace_id: trace.records for trace in traces},
+        NO_SETTINGS,
+    )
+    of_sessions: dict[str, list[str]] = {}
+    for trace in traces:
+        of_sessions.setdefault(trace.session_id, []).append(trace.trace_id)
+    return list(sessions_of(recorded, of_sessions))
 
 
 def database(name: str) -> Path:
@@ -89,6 +100,8 @@ def database(name: str) -> Path:
 @cache
 def recorded_sessions(name: str) -> tuple[Session, ...]:
     """Return the sessions of a recording."""
+    if (alone := _derived_alone(records(name))) is not None:
+        return tuple(alone)
     with Store.open(database(name), read_only=True) as store:
         return tuple(load(store))
 

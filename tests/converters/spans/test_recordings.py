@@ -13,10 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 import pytest
-from recordings import FOLDERS, NAMES, database
-
-from spangrade.evaluator.derive import load
-from spangrade.tracer.store import Store
+from recordings import FOLDERS, NAMES, recorded_sessions
 
 EXPECTED: dict[str, dict[str, Any]] = {
     name: facts
@@ -32,8 +29,7 @@ USAGE_FACTS = ("llm_calls", "input_tokens", "output_tokens", "cached_input_token
 
 def derived(name: str) -> dict[str, Any]:
     """What `show` prints of a recording's sessions, taken together where no id joins them."""
-    with Store.open(database(name), read_only=True) as store:
-        shown = [json.loads(json.dumps(session.to_json())) for session in load(store)]
+    shown = [json.loads(json.dumps(session.to_json())) for session in recorded_sessions(name)]
     shown.sort(
         key=lambda session: session["session_id_source"] == "trace" and session["turns"][0]["trace_ids"]
     )
