@@ -26,7 +26,10 @@
     const said = group.querySelector("[data-said]");
     const charts = [...group.querySelectorAll("svg[data-plot]")].map((svg) => {
       const [left, width, top, bottom] = svg.dataset.plot.split(" ").map(Number);
-      for (const title of svg.querySelectorAll("[data-slot] > title")) title.remove();  // the crosshair has its text
+      for (const title of svg.querySelectorAll("[data-slot] > title")) {  // the crosshair has its text
+        title.parentElement.setAttribute("aria-label", title.textContent);
+        title.remove();
+      }
       const chosen = shape("rect", "selection"), line = shape("line", "crosshair");
       set(chosen, { y: top, height: bottom - top });
       set(line, { y1: top, y2: bottom });
