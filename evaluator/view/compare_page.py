@@ -220,6 +220,8 @@ def difference_shown(difference: Difference | TooLittle, unit: str) -> str:
 
     if isinstance(difference, TooLittle):
         return f"{text(difference.estimate)}{after} (no interval)"
+    if difference.low == difference.high == none:
+        return "0"
     return f"{text(difference.estimate)}{after} ({text(difference.low)} to {text(difference.high)})"
 
 

@@ -87,6 +87,7 @@ def test_the_page_has_the_numbers_of_the_command(tmp_path: Path) -> None:
         (Difference(1.87, 1.85, 1.88, 0.01, 200, "", is_ratio=True), "USD", "+87% (+85% to +88%)"),
         (Difference(0.5, -0.1, 1.1, 0.01, 12, ""), "calls", "+0.5 (-0.1 to +1.1)"),
         (TooLittle("few", 10, 0.9, is_ratio=True), "seconds", "−10% (no interval)"),
+        (Difference(0.0, 0.0, 0.0, 1, 12, ""), "share", "0"),
         (TooLittle("none"), "share", "–"),
     ],
 )
