@@ -170,6 +170,11 @@ def load_batches(store: Store, first: int, last: int) -> SessionRows:
 
 def load_sessions(store: Store, session_ids: Sequence[str]) -> SessionRows:
     """Return those of the sessions of some ids that there are, in the order of their derivation."""
+    if len(session_ids) == 1:  # to join a table takes twice as long
+        one = {"session_id": session_ids[0]}
+        batches = "SELECT min(batch) FROM derived.sessions WHERE session_id = $session_id"
+        ((batch,),) = store.query(batches, one)
+        return _load(store, "batch = $batch AND session_id = $session_id", {"batch": batch, **one})
     wanted = arrow_column("session_id", list(session_ids))  # as a parameter it takes a quarter more
     batches = "SELECT min(batch), max(batch) FROM derived.sessions WHERE session_id IN (FROM wanted)"
     ((low, high),) = store.query(batches, wanted=wanted)  # most row groups are of other batches

@@ -91,6 +91,7 @@ def test_what_the_server_says_goes_with_its_cause_and_other_pages_say_what_is_ne
     notice = page.locator("#notice")
     with serving(database) as served:
         page.goto(served.url)
+        page.wait_for_load_state("networkidle")  # a page that is made drops a notice without a cause
         for said in ("New spans are being derived.", ""):
             database.notice = said
             page.clock.run_for(3000)
