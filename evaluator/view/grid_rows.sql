@@ -24,8 +24,41 @@ theirs AS (
     FROM of_runs
     WHERE run_id = $base
 ),
+compared AS MATERIALIZED (
+    SELECT
+        mine.*,
+        base_sessions, base_passed, base_verdict, base_session_id,
+        question,
+        row_number() OVER () AS number,
+        list_position($gravest_first, mine.verdict) AS gravity,
+        CASE WHEN $by_change THEN coalesce(base_passed / base_sessions, 0) - coalesce(passed / nullif(sessions, 0), 0) END AS change
+    FROM mine
+    LEFT JOIN theirs USING (key)
+    LEFT JOIN (SELECT question_id, digest FROM run_questions WHERE run_id = $run) AS asked ON asked.question_id = mine.question_id
+    LEFT JOIN golden_questions USING (digest)
+    LEFT JOIN derived.sessions AS searched ON $text IS NOT NULL AND searched.session_id = mine.session_id
+    WHERE ($verdict IS NULL OR mine.verdict = $verdict)
+      AND (
+          $text IS NULL
+          OR contains(lower(concat_ws(' ', mine.key, question ->> '$.user_inputs', first_input, mine.reason)), lower($text))
+      )
+      AND ($metadata_key IS NULL OR (question -> '$.metadata' ->> $metadata_key) = $metadata_value)
+      AND (
+          $metric IS NULL
+          OR mine.key IN (
+              SELECT coalesce(scores.question_id, session_id)
+              FROM scores
+              WHERE run_id = $run AND metric = $metric AND passed IS DISTINCT FROM true AND outcome <> 'not_applicable'
+          )
+      )
+),
+-- Metrics are compared of the rows that may be on the page: those that changed at least as much as its last one.
 -- Rows are grouped by numbers, not by keys, and both runs at once: that takes half of the time.
-numbered AS (SELECT key, row_number() OVER () AS number FROM mine),
+numbered AS (
+    SELECT key, number
+    FROM compared
+    WHERE $only_changed OR change >= coalesce((SELECT change FROM compared ORDER BY change DESC LIMIT 1 OFFSET $skip + $limit - 1), -1)
+),
 placed AS (
     SELECT run_id, session_id, number
     FROM {run_cells} JOIN numbered ON key = cell
@@ -49,44 +82,17 @@ changed AS (
         bool_or(mean <> base_mean) AS differs
     FROM measured LEFT JOIN (FROM run_metrics WHERE run_id = $run) AS known USING (metric)
     GROUP BY number
+),
+page AS (
+    SELECT compared.*, CASE WHEN $by_change THEN worst END AS worst, count(*) OVER () AS of_all
+    FROM compared LEFT JOIN changed USING (number)
+    WHERE NOT $only_changed
+        OR base_verdict IS DISTINCT FROM verdict
+        OR base_passed <> passed
+        OR coalesce(differs, false)
+    ORDER BY change DESC NULLS LAST, worst DESC NULLS LAST, gravity, key
+    LIMIT $limit OFFSET $skip
 )
-SELECT
-    mine.*,
-    base_sessions, base_passed, base_verdict, base_session_id,
-    question,
-    question ->> '$.user_inputs[0]' AS words,
-    first_input,
-    count(*) OVER () AS of_all
-FROM mine
-LEFT JOIN theirs USING (key)
-LEFT JOIN numbered USING (key)
-LEFT JOIN changed USING (number)
-LEFT JOIN (SELECT question_id, digest FROM run_questions WHERE run_id = $run) AS asked ON asked.question_id = mine.question_id
-LEFT JOIN golden_questions USING (digest)
-LEFT JOIN derived.sessions USING (session_id)
-WHERE ($verdict IS NULL OR mine.verdict = $verdict)
-  AND (
-      NOT $only_changed
-      OR base_verdict IS DISTINCT FROM mine.verdict
-      OR base_passed <> mine.passed
-      OR coalesce(differs, false)
-  )
-  AND (
-      $text IS NULL
-      OR contains(lower(concat_ws(' ', mine.key, question ->> '$.user_inputs', first_input, mine.reason)), lower($text))
-  )
-  AND ($metadata_key IS NULL OR (question -> '$.metadata' ->> $metadata_key) = $metadata_value)
-  AND (
-      $metric IS NULL
-      OR mine.key IN (
-          SELECT coalesce(scores.question_id, session_id)
-          FROM scores
-          WHERE run_id = $run AND metric = $metric AND passed IS DISTINCT FROM true AND outcome <> 'not_applicable'
-      )
-  )
-ORDER BY
-    CASE WHEN $by_change THEN coalesce(base_passed / base_sessions, 0) - coalesce(passed / nullif(sessions, 0), 0) END DESC NULLS LAST,
-    CASE WHEN $by_change THEN worst END DESC NULLS LAST,
-    list_position($gravest_first, mine.verdict),
-    key
-LIMIT $limit OFFSET $skip
+SELECT page.*, question ->> '$.user_inputs[0]' AS words, first_input
+FROM page LEFT JOIN derived.sessions USING (session_id)
+ORDER BY change DESC NULLS LAST, worst DESC NULLS LAST, gravity, key
