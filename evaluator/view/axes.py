@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 _MOST_TICKS = 4  # steps of an axis of numbers
-_MOST_LABELS = 5  # below a picture
+_MOST_LABELS = 5  # times below a picture
+_MOST_NAMES, _LONGEST_NAME = 4, 12  # below a picture, and their characters
 _FACTORS = (1, 2, 5, 10)
 _MONDAY = datetime(1970, 1, 5)
 MONDAY_NS = 4 * 86_400 * 10**9
@@ -129,7 +130,10 @@ def names_axis(name: str, texts: Sequence[str]) -> Axis:
     """Return the axis of texts in their order, each with a slot; those that have room have a label."""
     number = len(texts)
     slots = tuple(Slot(_middle(place, number), text) for place, text in enumerate(texts))
-    labels = tuple(AxisLabel(one.at, one.text) for one in slots[:: math.ceil(number / _MOST_LABELS) or 1])
+    labels = tuple(
+        AxisLabel(one.at, one.text if len(one.text) <= _LONGEST_NAME else f"{one.text[: _LONGEST_NAME - 1]}…")
+        for one in slots[:: math.ceil(number / _MOST_NAMES) or 1]
+    )
     return Axis(name, slots, labels, {text: place for place, text in enumerate(texts)}, is_time=False)
 
 

@@ -187,6 +187,12 @@ def test_versions_are_marked_where_they_began() -> None:
     assert [(one.slot, one.versions) for one in found.deployments] == [(1, ("2",))]
 
 
+def test_names_below_a_picture_are_few_and_short() -> None:
+    axis = names_axis("model", [f"model-of-a-long-name-{number}" for number in range(9)])
+    assert [one.text for one in axis.labels] == ["model-of-a-…"] * 3
+    assert axis.slots[8].text == "model-of-a-long-name-8"
+
+
 def test_names_have_slots_in_their_order_without_lines_between_them() -> None:
     axis = names_axis("version", ["1.0", "1.1"])
     assert axis.labels == (AxisLabel(0.25, "1.0"), AxisLabel(0.75, "1.1"))
