@@ -11,9 +11,9 @@ import typer
 
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.script import report, run_script
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
-from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:
     from spangrade.converters.datasets.adk_history import EvalCase

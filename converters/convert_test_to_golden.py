@@ -10,8 +10,8 @@ import typer
 
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.script import report, run_script
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.terminal import counted
 
 
 def convert(

@@ -9,10 +9,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from spangrade.tracer.command_exit import leave, open_outputs
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.base.command_exit import leave, open_outputs
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.terminal import print_line, warn
 from spangrade.tracer.span import Problem
-from spangrade.tracer.terminal import print_line, warn
 
 
 def report(summary: str, problems: Sequence[Problem] = ()) -> None:

@@ -26,7 +26,7 @@ from spangrade.evaluator.derive.schema import DocumentedView, documented_views
 from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.metrics.registry import load_metrics
-from spangrade.tracer.fields import option_fields
+from spangrade.tracer.base.fields import option_fields
 
 _VIEWS_HEAD = """# The views
 

@@ -29,10 +29,10 @@ from spangrade.evaluator.testing.current_test import BegunConversation, current_
 from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
 from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError, text_of
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError, text_of
+from spangrade.tracer.base.settings import load_settings
 from spangrade.tracer.redaction import redaction
-from spangrade.tracer.settings import load_settings
 from spangrade.tracer.span import Span
 
 _DEFAULT_NAME = "conversation"

@@ -53,9 +53,9 @@ from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report, reports_named
 from spangrade.evaluator.review.scores.queue import ToReview, queued
 from spangrade.evaluator.review.scores.queues import USUAL
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError, StoreError
-from spangrade.tracer.fields import FieldError
-from spangrade.tracer.quantities import check_age, parsed_time
+from spangrade.tracer.base.errors import InputError, StoreError
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.quantities import check_age, parsed_time
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, select

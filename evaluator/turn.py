@@ -13,9 +13,9 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.dataclasses import dataclass
 
 from spangrade.converters.datasets.yaml_text import parse_yaml
-from spangrade.tracer.canonical_json import json_value
-from spangrade.tracer.errors import InputError, type_name
-from spangrade.tracer.json_text import parse_written, refusal
+from spangrade.tracer.base.canonical_json import json_value
+from spangrade.tracer.base.errors import InputError, type_name
+from spangrade.tracer.base.json_text import parse_written, refusal
 
 _CONFIG = ConfigDict(extra="forbid")
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ from paths import SAMPLE
 
 import spangrade as package
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
-from spangrade.tracer.fields import option_fields
+from spangrade.tracer.base.fields import option_fields
 
 GOLDEN = SAMPLE / "customer_service_golden.json"
 GROUPS = {"gates": Gates, "select": Selection, "judge": JudgeOptions}

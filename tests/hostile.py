@@ -27,7 +27,7 @@ from short_form import examples
 from spangrade.converters import spans as spans_package
 from spangrade.converters.spans.registry import dialects
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
 
 EXAMPLES = 20_000 if settings.get_current_profile_name() == "long" else examples(100)

@@ -44,8 +44,8 @@ from spangrade.evaluator.metrics.causes import leading_causes
 from spangrade.evaluator.metrics.registry import load_metrics
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.faults import Fault, Faults
 
 STRICT, PLAIN = "strict", "plain"

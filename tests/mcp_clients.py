@@ -22,7 +22,7 @@ from spangrade.evaluator.mcp.answers import NOTE
 from spangrade.evaluator.mcp.server import http_app
 from spangrade.evaluator.mcp.tools import Tools
 from spangrade.evaluator.view.server import HOST
-from spangrade.tracer.http_server import listen
+from spangrade.tracer.base.http_server import listen
 from spangrade.tracer.receiver.access import Access
 
 

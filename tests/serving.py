@@ -16,7 +16,7 @@ from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed, ViewedDatabase
 from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.evaluator.view.server import HOST
-from spangrade.tracer.http_server import listen
+from spangrade.tracer.base.http_server import listen
 
 
 class Answer(NamedTuple):

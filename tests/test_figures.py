@@ -35,3 +35,16 @@ def test_the_functions_that_a_span_passes_are_counted_in_the_architecture() -> N
         assert [int(figure) for figure in figures] == [
             pytest.approx(int(figure), rel=0.02, abs=1) for figure in expected
         ], f"the page says {figures}, `python tests/benchmarks/hops.py` prints {expected}"
+
+
+@pytest.mark.parametrize("folder", ["tracer", "converters", "evaluator", "tests"])
+def test_the_modules_and_lines_of_a_folder_are_counted_in_the_architecture(folder: str) -> None:
+    """The page is within 2%: a change of a few lines need not change it."""
+    modules = list((ROOT / folder).rglob("*.py"))
+    lines = sum(len(one.read_text().splitlines()) for one in (*modules, *(ROOT / folder).rglob("*.sql")))
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    (written,) = re.findall(rf"^\| `{folder}/` \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
+    assert [int(figure.replace(",", "")) for figure in written] == [
+        pytest.approx(len(modules), rel=0.02),
+        pytest.approx(lines, rel=0.02),
+    ]

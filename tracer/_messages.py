@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.base.canonical_json import json_value
 
 Part = dict[str, Any]
 

@@ -24,8 +24,8 @@ from opentelemetry.trace import NoOpTracer, SpanKind, Status, StatusCode
 from spangrade.tracer import semconv
 from spangrade.tracer._content import content_captured
 from spangrade.tracer._wrap import wrapped
-from spangrade.tracer.canonical_json import dumps, json_value, plain_text
-from spangrade.tracer.errors import text_of, type_name
+from spangrade.tracer.base.canonical_json import dumps, json_value, plain_text
+from spangrade.tracer.base.errors import text_of, type_name
 from spangrade.tracer.faults import Faults
 
 _log = logging.getLogger("spangrade")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spangrade.tracer import semconv
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,8 +102,8 @@ def _configured(
     db: str | Path | None, redact: str | Redaction | None
 ) -> tuple[str | Path | None, str | Redaction | None]:
     """Return the database and the redaction, from the file with settings where they are unset."""
+    from spangrade.tracer.base.settings_file import find_settings
     from spangrade.tracer.redaction import VARIABLE
-    from spangrade.tracer.settings_file import find_settings
 
     is_redaction_set = redact is not None or bool(os.environ.get(VARIABLE))
     if db and is_redaction_set:
@@ -111,7 +111,7 @@ def _configured(
     file, values = find_settings()
     if file is None or not values:
         return db, redact
-    from spangrade.tracer.settings import load_settings
+    from spangrade.tracer.base.settings import load_settings
 
     loaded = load_settings(file)
     if "database" in loaded.sources:

@@ -20,8 +20,8 @@ from opentelemetry.trace import SpanContext, get_current_span
 
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import current_session, session_attributes
-from spangrade.tracer.canonical_json import json_value
-from spangrade.tracer.errors import StoreError, StoreLockedError
+from spangrade.tracer.base.canonical_json import json_value
+from spangrade.tracer.base.errors import StoreError, StoreLockedError
 from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import Attributes, Span
 from spangrade.tracer.store import Store, spool

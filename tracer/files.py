@@ -16,8 +16,8 @@ from typing import IO, Any, NamedTuple, cast
 import orjson
 
 from spangrade.tracer import framed, tables
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import BadItem, NextLines, NotJSONError, has_items, parse, portions
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import BadItem, NextLines, NotJSONError, has_items, parse, portions
 from spangrade.tracer.otlp import json as otlp_json
 from spangrade.tracer.readers import Records, expected, gathered, listed, placed, records_in, refusal
 from spangrade.tracer.span import Problem

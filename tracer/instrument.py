@@ -19,7 +19,7 @@ from spangrade.tracer import _messages, semconv
 from spangrade.tracer._content import content_captured
 from spangrade.tracer._operation import CurrentSession, Operation, current, current_session, never_raising
 from spangrade.tracer._responses import read_response
-from spangrade.tracer.canonical_json import dumps, json_value, plain_text
+from spangrade.tracer.base.canonical_json import dumps, json_value, plain_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 

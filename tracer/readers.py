@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from spangrade.tracer.plugins import load_plugins
+from spangrade.tracer.base.plugins import load_plugins
 from spangrade.tracer.span import LogRecord, Problem, Span
 
 Records: TypeAlias = Iterator[Span | LogRecord | Problem]

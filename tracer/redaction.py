@@ -26,9 +26,9 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 import orjson
 
 from spangrade.tracer.assigned_secrets import NAME_KEYS, VALUE_KEYS
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.lookalike_letters import fold
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.lookalike_letters import fold
 from spangrade.tracer.sensitive_text import findings, is_card
 from spangrade.tracer.span import Attributes, LogRecord, Span
 

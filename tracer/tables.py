@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import duckdb
 import orjson
 
-from spangrade.tracer.errors import InputError, SpangradeError
-from spangrade.tracer.json_text import BadItem
+from spangrade.tracer.base.errors import InputError, SpangradeError
+from spangrade.tracer.base.json_text import BadItem
 from spangrade.tracer.store import untrusted
 from spangrade.tracer.store.sql import error_line, statement, text_literal
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from spangrade.converters.recordings.plain import json_value
 from spangrade.converters.spans.values import either
-from spangrade.tracer.canonical_json import encodable
+from spangrade.tracer.base.canonical_json import encodable
 from spangrade.tracer.otlp.common import (
     MalformedError,
     ScopeGroup,

@@ -23,8 +23,8 @@ from spangrade.converters.datasets.golden import (
 )
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
-from spangrade.tracer.terminal import counted
 
 _HANDOFF = "transfer_to_agent"
 _STATUSES = ("ok", "error")

@@ -13,7 +13,7 @@ from spangrade.converters.recordings.conversations import MadeTrace
 from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.span import Attributes, Problem, Span
 
 SCOPE = "gcp.vertex.agent"

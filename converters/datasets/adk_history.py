@@ -12,8 +12,8 @@ from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.recordings.conversations import evaluations
 from spangrade.converters.spans.values import either
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_written, refusal
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_written, refusal
 from spangrade.tracer.span import Problem
 
 _SUFFIX = ".evalset_result.json"

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from spangrade.tracer.lookalike_letters import plain_form
+from spangrade.tracer.base.lookalike_letters import plain_form
 
 FailedCalls = Literal["ignore"]
 

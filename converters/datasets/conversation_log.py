@@ -9,9 +9,9 @@ from hashlib import blake2b
 from json import JSONDecodeError
 from typing import Any
 
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_written
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_written
 from spangrade.tracer.span import Problem
 
 _NAMES = ("tool_name", "name", "tool")

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_written, refusal
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_written, refusal
 
 _NEW = ".spangrade-new-"  # begins the name of a folder in which files wait for the last of them
 

@@ -29,10 +29,10 @@ from spangrade.converters.datasets.simulation_csv import (
     read_jsonl,
     spans_in,
 )
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.semconv import CONVERSATION_ID
 from spangrade.tracer.span import Problem, Span
-from spangrade.tracer.terminal import counted
 
 _RECORDINGS = (".json", ".jsonl", ".ndjson", ".pb", ".gz")
 

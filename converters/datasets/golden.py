@@ -51,8 +51,8 @@ from spangrade.converters.datasets.forms import (
 )
 from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
 from spangrade.converters.datasets.recognized import tool_of_content
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Problem
 
 MAX_PROBLEMS = 20  # what fits on a screen

@@ -18,8 +18,8 @@ from spangrade.converters.datasets.files import read_text
 from spangrade.converters.datasets.golden import fields_of_questions, golden_of
 from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
 from spangrade.converters.datasets.golden_text import OBJECT, delimiter_of, parse_golden
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_exact
 
 Question = dict[str, Any]
 

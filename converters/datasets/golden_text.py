@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.files import read_text
 from spangrade.converters.datasets.yaml_text import parse_yaml
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import DoubledKeyError, parse_exact, parse_written, refusal
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import DoubledKeyError, parse_exact, parse_written, refusal
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w. -]*\s*")
 _COLUMNS = {"id", "user_inputs"}  # a first line with a cell of these is the header of a CSV

@@ -15,8 +15,8 @@ from spangrade.converters.datasets.forms import ANY, PATTERN, is_pattern
 from spangrade.converters.datasets.golden import append, fields_of_questions
 from spangrade.converters.datasets.golden_text import read_written
 from spangrade.converters.datasets.problems import separate
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Problem
 
 _Found = Iterator[dict[str, Any] | Problem]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spangrade.converters.datasets.files import load_json
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 _EXPECTED = "expected a file of promptfoo, Inspect, DeepEval or ADK, a golden file or a conversation log"
 

@@ -18,9 +18,9 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import canonical, dumps
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_exact, parse_written, refusal
+from spangrade.tracer.base.canonical_json import canonical, dumps
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_exact, parse_written, refusal
 from spangrade.tracer.span import Problem, Span
 
 COLUMNS = (

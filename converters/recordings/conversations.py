@@ -17,7 +17,7 @@ from spangrade.converters.recordings.plain import json_value
 from spangrade.converters.spans.messages import Message, is_injected
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import dumps, encodable
+from spangrade.tracer.base.canonical_json import dumps, encodable
 from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Attributes, Span
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from spangrade.converters.recordings import plain
 from spangrade.converters.spans.values import either, parse_json
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, span_warnings
 from spangrade.tracer.span import Attributes, Problem, Span
 

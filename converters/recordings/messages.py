@@ -29,7 +29,7 @@ from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.provider_values import tokens
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Attributes, Problem, Span
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from spangrade.converters.spans.values import parse_json
-from spangrade.tracer.canonical_json import encodable
+from spangrade.tracer.base.canonical_json import encodable
 from spangrade.tracer.otlp.common import (
     INT64,
     KINDS,

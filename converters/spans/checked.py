@@ -21,7 +21,7 @@ from spangrade.converters.spans.observation import (
     ToolResult,
     changed,
 )
-from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.base.canonical_json import json_value
 from spangrade.tracer.span import Span
 
 _KINDS = tuple(dict.fromkeys(TYPES.values()))

@@ -15,7 +15,7 @@ import orjson
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.messages import is_of_system, message_of
 from spangrade.converters.spans.values import either, objects, parse_json, text
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 _PARAMETERS = ("parameters", "input_schema", "inputSchema", "json_schema", "parameters_json_schema")
 _LONGEST = 1_000_000  # characters of instructions

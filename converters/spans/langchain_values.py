@@ -13,7 +13,7 @@ from typing import Any
 from spangrade.converters.spans.messages import plain_message
 from spangrade.converters.spans.observation import MessageCall, RunSpan, ToolResult, ToolUse, changed
 from spangrade.converters.spans.values import count, json_object, json_text, literal, objects, text
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.span import Span
 
 _METADATA = frozenset({"ls_integration", "langgraph_node", "lc_agent_name"})

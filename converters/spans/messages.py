@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
 from spangrade.converters.spans.values import first_of, is_removed, json_text, objects, parse_json, text
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 # LangChain's types of messages.
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}

@@ -39,9 +39,9 @@ from spangrade.converters.spans.structure import (
 from spangrade.converters.spans.values import text
 from spangrade.converters.spans.vendor import Vendor, dialect_of_vendor
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import json_value
-from spangrade.tracer.errors import type_name
-from spangrade.tracer.plugins import Plugin, plugins
+from spangrade.tracer.base.canonical_json import json_value
+from spangrade.tracer.base.errors import type_name
+from spangrade.tracer.base.plugins import Plugin, plugins
 from spangrade.tracer.span import LogRecord, Span
 
 GROUP = "spangrade.dialects"

@@ -12,7 +12,7 @@ from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.messages import text_in
 from spangrade.converters.spans.observation import RunSpan, ToolUse, changed
 from spangrade.converters.spans.values import json_text, literal, text
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 _INPUT_KEYS = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
 # What a framework gives an agent besides the user's message.

@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from spangrade.tracer.canonical_json import canonical, json_value
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.base.canonical_json import canonical, json_value
+from spangrade.tracer.base.json_text import parse_exact
 
 _CONTAINERS = ("{", "[")
 # What stands in place of a value that was taken out: Logfire, Sentry, OpenInference, OpenAI's SDK and others.

@@ -17,7 +17,7 @@ from spangrade.evaluator.audit.edits import (
 from spangrade.evaluator.audit.mutant import Mutant
 from spangrade.evaluator.derive.handoffs import handoff_target, normalized_name
 from spangrade.evaluator.session import Session, ToolInteraction
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 _OTHER_AGENT = "another_agent"
 

@@ -28,10 +28,10 @@ from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session, Step, ToolInteraction
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_written
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_written
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
-from spangrade.tracer.terminal import counted
 
 CALLS, TEXTS = "reference_tool_interactions", "required_texts"
 _STATE, _RESPONSE = "reference_state_variables", "reference_response"

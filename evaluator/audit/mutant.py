@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.columns import COLUMNS, FileSession
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError, hint, text_of
-from spangrade.tracer.plugins import load_plugins
+from spangrade.tracer.base.errors import InputError, hint, text_of
+from spangrade.tracer.base.plugins import load_plugins
 
 MUTANTS_GROUP = "spangrade.mutants"
 _DRAWS = 4  # of one kind in a row that repeat an earlier mutant: its choices are used up

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spangrade.tracer.fields import check_bounds, option
+from spangrade.tracer.base.fields import check_bounds, option
 
 LEAST_SESSIONS = 5  # of a question, that a limit needs and, unless asked otherwise, calls and replies
 

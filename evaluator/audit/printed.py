@@ -20,8 +20,8 @@ from spangrade.evaluator.audit.report import Audit, Tally
 from spangrade.evaluator.audit.survivors import SurvivorGroup
 from spangrade.evaluator.reports.markdown import code, table_lines
 from spangrade.evaluator.reports.tables import cell, table
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import counted
 
 MAX_LISTED = 20  # groups of survivors, and questions; the JSON has all of them
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.audit.audit import Fate, Tried
 from spangrade.evaluator.session import Session, ToolInteraction
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 # A golden question with one of these says which calls, or which state, matter.
 _MATTERS = frozenset(

@@ -13,7 +13,7 @@ from spangrade.evaluator.audit.drills import Drill
 from spangrade.evaluator.audit.proposals import Proposed
 from spangrade.evaluator.audit.survivors import SurvivorGroup, survivors
 from spangrade.evaluator.grading.run import JudgeUsage
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.base.errors import ExitCode
 
 
 class Tally(NamedTuple):

@@ -34,8 +34,8 @@ from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 

@@ -26,7 +26,7 @@ def main(prepare: Callable[[], None] = lambda: None) -> None:
         prepare()
         _run_command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (any other end is Python's traceback)
-        from spangrade.tracer.command_exit import leave
+        from spangrade.tracer.base.command_exit import leave
 
         leave(error)
 
@@ -41,9 +41,9 @@ def _run_command() -> None:
         sys.stdout.flush()
         raise SystemExit(0)
     from spangrade.evaluator.cli.app import app
-    from spangrade.tracer.command_exit import leave
-    from spangrade.tracer.errors import ExitCode
-    from spangrade.tracer.terminal import log_to_terminal
+    from spangrade.tracer.base.command_exit import leave
+    from spangrade.tracer.base.errors import ExitCode
+    from spangrade.tracer.base.terminal import log_to_terminal
 
     log_to_terminal()
     try:
@@ -77,7 +77,7 @@ def run() -> None:
 
 
 def _open_outputs() -> None:
-    from spangrade.tracer.command_exit import open_outputs
+    from spangrade.tracer.base.command_exit import open_outputs
 
     open_outputs()
 

@@ -14,10 +14,10 @@ from typer.main import get_command
 
 from spangrade.evaluator.cli.commands import COMMANDS, help_text
 from spangrade.evaluator.cli.declare import WithDefault, command_of, with_example
-from spangrade.tracer.command_exit import leave
-from spangrade.tracer.errors import one_line
-from spangrade.tracer.file_modes import set_umask
-from spangrade.tracer.terminal import warn
+from spangrade.tracer.base.command_exit import leave
+from spangrade.tracer.base.errors import one_line
+from spangrade.tracer.base.file_modes import set_umask
+from spangrade.tracer.base.terminal import warn
 
 _UsageError: Any = typer.BadParameter.__base__  # typer exports only this one of its errors of usage
 

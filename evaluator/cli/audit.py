@@ -13,7 +13,7 @@ from spangrade.evaluator.audit.options import Mutants
 from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Graders, Printed, StoredIn
 from spangrade.evaluator.cli.output import print_lines, show
-from spangrade.tracer.fields import REQUIRED, argument, option, values_of
+from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ import typer
 from spangrade.evaluator.cli.options import InFile, Logs
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.cli.settings import loaded_settings
-from spangrade.tracer.errors import InputError, StoreError
-from spangrade.tracer.fields import option
-from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.base.errors import InputError, StoreError
+from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.loopback import is_loopback
 
 if TYPE_CHECKING:
     from spangrade.tracer.receiver.limits import Limits
@@ -114,9 +114,9 @@ def collect(
     except ModuleNotFoundError as error:
         raise InputError(f"collect needs {error.name}: pip install '.[collect]' in its checkout") from None
     from spangrade.evaluator.database import check_age, default_path
+    from spangrade.tracer.base.settings import load_settings
     from spangrade.tracer.receiver.server import landing_folder
     from spangrade.tracer.redaction import redaction
-    from spangrade.tracer.settings import load_settings
 
     logs.begin()
 

@@ -10,7 +10,7 @@ import typer
 from spangrade.evaluator.cli.options import Every, Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import show_comparison
 from spangrade.evaluator.statistics.comparison.by import ComparedBy
-from spangrade.tracer.fields import REQUIRED, argument, option, values_of
+from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import typer
 from spangrade.evaluator.cli.options import InFile, Printed
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import is_given, loaded_settings
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 
 def config(context: typer.Context, at: InFile, printed: Printed) -> None:

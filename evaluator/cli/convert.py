@@ -15,10 +15,10 @@ from spangrade.converters.script import report
 from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
 from spangrade.evaluator.cli.options import StoredIn
 from spangrade.evaluator.cli.output import print_lines
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import REQUIRED, argument, option
-from spangrade.tracer.json_text import parse_written, refusal
-from spangrade.tracer.terminal import counted, warn
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.json_text import parse_written, refusal
+from spangrade.tracer.base.terminal import counted, warn
 
 _FIELD = re.compile(r"(\w+)=")
 _FIELDS = {

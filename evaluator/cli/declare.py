@@ -1,8 +1,8 @@
 """Commands out of declarations: a parameter of a command is a group of options, a dataclass with such fields.
 
-A field (`tracer/fields.py`) has the name, type, default, help and variable of an option; what is here makes
-the option of it, and of the options the groups that the command gets. `Only` names the fields that a command
-has where it has not all of them.
+A field (`tracer/base/fields.py`) has the name, type, default, help and variable of an option; this module
+makes the option of it, and of the options the groups that the command gets. `Only` names the fields that a
+command has where it has not all of them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typer.main import get_command
 
 from spangrade.evaluator.cli.commands import NOT_ON_A_LAKE
 from spangrade.evaluator.cli.settings import CONFIG
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError, OptionField, option_fields
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError, OptionField, option_fields
 
 # Where a field takes a value of Python too, the command line has a text.
 _TEXTS = {"Metric": str, "Rule": str, "datetime": str, "StrPath": Path}

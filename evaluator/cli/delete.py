@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spangrade.evaluator.cli.options import InFile, Printed
-from spangrade.tracer.fields import option, values_of
-from spangrade.tracer.terminal import counted, print_line, warn
+from spangrade.tracer.base.fields import option, values_of
+from spangrade.tracer.base.terminal import counted, print_line, warn
 
 if TYPE_CHECKING:
     from spangrade.evaluator.database import Deleted

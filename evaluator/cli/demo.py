@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from spangrade.tracer.fields import argument, option
-from spangrade.tracer.terminal import print_line, warn
+from spangrade.tracer.base.fields import argument, option
+from spangrade.tracer.base.terminal import print_line, warn
 
 _AGENT = """\
 ORDERS = {"A1": "shipped", "A2": "in the warehouse"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spangrade.evaluator.cli.options import InFile, Printed, Readers
-from spangrade.tracer.fields import option
-from spangrade.tracer.terminal import counted, print_line
+from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.terminal import counted, print_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from spangrade.evaluator.cli.config import setting_rows
 from spangrade.evaluator.cli.options import InFile, Printed
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import loaded_settings
-from spangrade.tracer.fields import option
+from spangrade.tracer.base.fields import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import show
-from spangrade.tracer.fields import argument, option, values_of
+from spangrade.tracer.base.fields import argument, option, values_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

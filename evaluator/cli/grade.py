@@ -15,8 +15,8 @@ from spangrade.evaluator.cli.output import sent_scores, show_run, show_sent
 from spangrade.evaluator.cli.regrade import RegradeOptions, regrade
 from spangrade.evaluator.reports.kinds import Report
 from spangrade.evaluator.watch.options import ScoresTo
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import argument, option, values_of
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import argument, option, values_of
 
 # What is said of a run, beside what is graded and by what.
 RunNote = Annotated[GradeSpec, Only("name", "tags", "group_by", "idle_s")]

@@ -9,8 +9,8 @@ import typer
 
 from spangrade.evaluator.cli.options import InFile, Printed, Readers
 from spangrade.evaluator.cli.output import warn_not_understood
-from spangrade.tracer.fields import REQUIRED, argument, option
-from spangrade.tracer.terminal import counted, print_line, warn
+from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.terminal import counted, print_line, warn
 
 # What sessions may lack, by the code of lint's finding: what lacks it, and what it is.
 _LACKING = {

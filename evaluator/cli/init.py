@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from spangrade.evaluator.cli.output import console, database
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import REQUIRED, argument, option
-from spangrade.tracer.terminal import print_line, warn
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.terminal import print_line, warn
 
 if TYPE_CHECKING:
     from spangrade import Session
@@ -131,7 +131,7 @@ def _write(new: InitOptions, drafts: list[dict[str, Any]], gate: str) -> None:
     """Write what is missing, each after it is confirmed, and say what there is already."""
     from spangrade.converters.datasets.files import create_text
     from spangrade.converters.datasets.golden import append
-    from spangrade.tracer.canonical_json import dumps
+    from spangrade.tracer.base.canonical_json import dumps
 
     kept = []
     for draft in drafts:

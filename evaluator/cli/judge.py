@@ -9,7 +9,7 @@ from spangrade import Gates, JudgeOptions
 from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
 from spangrade.evaluator.cli.options import Printed, StoredIn
 from spangrade.evaluator.cli.output import show
-from spangrade.tracer.fields import REQUIRED, argument, option, values_of
+from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
 
 _THRESHOLD = "What a score needs to pass; else its run's own verdict counts."
 

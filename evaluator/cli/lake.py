@@ -14,8 +14,8 @@ from spangrade.evaluator.cli.delete import DeleteOptions, what_goes
 from spangrade.evaluator.cli.options import Printed
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.lake.engine import Engine
-from spangrade.tracer.fields import REQUIRED, argument, option, values_of
-from spangrade.tracer.terminal import counted, print_line, warn
+from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
+from spangrade.tracer.base.terminal import counted, print_line, warn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from spangrade import Gates
 from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import print_table
-from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.fields import argument, option
-from spangrade.tracer.terminal import print_line, printable
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.fields import argument, option
+from spangrade.tracer.base.terminal import print_line, printable
 
 _COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
 

@@ -12,9 +12,9 @@ import typer
 
 from spangrade.evaluator.cli.options import Labelling, Logs, StoredIn
 from spangrade.evaluator.cli.secrets import secret
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import option
-from spangrade.tracer.terminal import LogLevel
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.terminal import LogLevel
 
 _log = logging.getLogger("spangrade")
 

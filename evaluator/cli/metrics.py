@@ -13,8 +13,8 @@ from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Printed
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import is_given, loaded_settings
-from spangrade.tracer.settings_file import FILE_VARIABLE
-from spangrade.tracer.terminal import warn
+from spangrade.tracer.base.settings_file import FILE_VARIABLE
+from spangrade.tracer.base.terminal import warn
 
 _COLUMNS = ("name", "unit", "better", "threshold", "needs", "parameter", "description")
 

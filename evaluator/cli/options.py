@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from spangrade import Selection
 from spangrade.evaluator.cli.declare import Only
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import REQUIRED, argument, option
-from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.terminal import LogFormat, LogLevel, log_of_service
 
 if TYPE_CHECKING:
     from spangrade import Database

@@ -11,8 +11,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import print_line, printable, printable_json, warn
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import print_line, printable, printable_json, warn
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -10,7 +10,7 @@ import typer
 from spangrade import Gates, JudgeOptions
 from spangrade.evaluator.cli.options import Graders, Printed, StoredIn
 from spangrade.evaluator.cli.output import show
-from spangrade.tracer.fields import REQUIRED, argument, option
+from spangrade.tracer.base.fields import REQUIRED, argument, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

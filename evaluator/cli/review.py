@@ -21,7 +21,7 @@ from spangrade.evaluator.cli.options import Selected, StoredIn
 from spangrade.evaluator.cli.output import console, note_origins
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.review.scores.queues import USUAL, Queue
-from spangrade.tracer.fields import REQUIRED, option, values_of
+from spangrade.tracer.base.fields import REQUIRED, option, values_of
 
 if TYPE_CHECKING:
     from spangrade import Database

@@ -11,9 +11,9 @@ from spangrade.evaluator.cli.declare import commands_under
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import loaded_settings
-from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.fields import option
-from spangrade.tracer.terminal import counted, warn
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.terminal import counted, warn
 
 _COLUMNS = ("rule", "asks", "sessions", "break_it", "false_alarms", "for_example")
 

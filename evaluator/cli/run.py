@@ -16,8 +16,8 @@ from spangrade.evaluator.cli.options import Every, Graders, InFile, Printed
 from spangrade.evaluator.cli.output import print_lines, sent_scores, show_run, show_sent
 from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.evaluator.watch.options import ScoresTo
-from spangrade.tracer.fields import argument, option
-from spangrade.tracer.terminal import print_line, warn
+from spangrade.tracer.base.fields import argument, option
+from spangrade.tracer.base.terminal import print_line, warn
 
 if TYPE_CHECKING:
     from spangrade import Database, Run

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spangrade.evaluator.cli.options import Printed, StoredIn
-from spangrade.tracer.fields import option, values_of
+from spangrade.tracer.base.fields import option, values_of
 
 _COLUMNS = (
     "run",

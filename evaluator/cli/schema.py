@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spangrade.evaluator.cli.output import print_json
-from spangrade.tracer.fields import REQUIRED, argument
+from spangrade.tracer.base.fields import REQUIRED, argument
 
 
 class Schema(StrEnum):

@@ -12,9 +12,9 @@ from spangrade import Selection
 from spangrade.evaluator.cli.options import OneSession, Selected, StoredIn
 from spangrade.evaluator.cli.output import console
 from spangrade.evaluator.cli.review import WalkOptions, walk_through
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import REQUIRED, argument, option, values_of
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
+from spangrade.tracer.base.terminal import counted
 
 
 class LabelVerdict(StrEnum):

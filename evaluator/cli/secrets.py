@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from spangrade.evaluator.cli.settings import is_given
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.terminal import warn
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.terminal import warn
 
 
 def secret(context: typer.Context, name: str, value: str | None, file: Path | None) -> str | None:

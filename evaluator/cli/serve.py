@@ -18,10 +18,10 @@ from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import REQUIRED, argument, option
-from spangrade.tracer.loopback import is_loopback
-from spangrade.tracer.terminal import print_line
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.loopback import is_loopback
+from spangrade.tracer.base.terminal import print_line
 
 _log = logging.getLogger("spangrade")
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.settings_file import FILE_VARIABLE
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.settings_file import FILE_VARIABLE
 
 if TYPE_CHECKING:
     from spangrade.evaluator.grading.settings import ProjectSettings
-    from spangrade.tracer.settings import Loaded
+    from spangrade.tracer.base.settings import Loaded
 
 
 def _use(context: typer.Context, file: Path | None) -> Path | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spangrade.evaluator.cli.options import OneSession, Printed, StoredIn
 from spangrade.evaluator.cli.output import console, print_table
-from spangrade.tracer.fields import option
+from spangrade.tracer.base.fields import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

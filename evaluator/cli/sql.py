@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 
 from spangrade.evaluator.cli.options import Printed, StoredIn
-from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.fields import REQUIRED, argument, option
-from spangrade.tracer.terminal import warn
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.terminal import warn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

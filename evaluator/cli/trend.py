@@ -8,7 +8,7 @@ from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import note_origins, show
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.statistics.trends.by import By
-from spangrade.tracer.fields import REQUIRED, argument, option
+from spangrade.tracer.base.fields import REQUIRED, argument, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

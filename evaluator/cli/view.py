@@ -10,9 +10,9 @@ from typing import Annotated
 from spangrade import Selection
 from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Labelling, Logs, Selected, StoredIn
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import option
-from spangrade.tracer.terminal import print_line
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.terminal import print_line
 
 _log = logging.getLogger("spangrade")
 

@@ -15,8 +15,8 @@ from spangrade import Gates, JudgeOptions
 from spangrade.evaluator.cli.options import InFile, Logs, Selected
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.tracer.fields import argument, option
-from spangrade.tracer.terminal import print_line
+from spangrade.tracer.base.fields import argument, option
+from spangrade.tracer.base.terminal import print_line
 
 _log = logging.getLogger("spangrade")
 

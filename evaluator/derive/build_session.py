@@ -40,7 +40,7 @@ from spangrade.evaluator.derive.tool_calls import calls_by_turn, requested_call,
 from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 _MAX_TOTAL = 2**63  # the databases' integers end there
 _Kind = TypeVar("_Kind", bound=Observation)

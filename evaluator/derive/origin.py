@@ -11,7 +11,7 @@ import orjson
 from spangrade.converters.spans.observation import Observation
 from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.session import ORIGINS, Origin, SimulatedMessage
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 RUN = "spangrade.run="  # the mark of a run of an agent follows, `NAME@` and 8 digits
 ASKED = "spangrade.asked="  # the digests of the parts of what was asked follow: `text:1f2e3d4c,agent:…`

@@ -17,7 +17,7 @@ import orjson
 
 from spangrade.evaluator.results.views import VIEWS, sessions_query, view_query
 from spangrade.evaluator.session import Column, Session, StateVariable
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.store.sql import text_literal
 
 

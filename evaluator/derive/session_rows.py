@@ -13,8 +13,8 @@ import orjson
 
 from spangrade.evaluator.derive.schema import PARTS, RECORDS, SESSIONS, TABLES, DerivedTable, TableColumn
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 

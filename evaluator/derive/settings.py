@@ -11,13 +11,13 @@ import orjson
 from spangrade.converters.spans.values import known
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.derive.cost import OwnPrice
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows, sql_types
 from spangrade.tracer.store.untrusted import column_types
 
 if TYPE_CHECKING:  # to import it takes a process that reads spans 15 ms
-    from spangrade.tracer import settings as project
+    from spangrade.tracer.base import settings as project
 
 
 _INTEGER, _TEXT, _NUMBER = na.int64(), na.string(), na.float64()

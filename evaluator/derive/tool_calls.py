@@ -35,7 +35,7 @@ from spangrade.evaluator.derive.timing import seconds
 from spangrade.evaluator.derive.turns import Group
 from spangrade.evaluator.session import RequestedCall, ToolInteraction
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 _FAILED = frozenset({"error", "failed", "failure"})
 _OBJECT = re.compile(r'"\[?<[\w.]+ object at 0x[0-9a-f]+>\]?"')

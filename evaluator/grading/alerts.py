@@ -7,8 +7,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from spangrade.tracer.quantities import seconds_of
-from spangrade.tracer.settings import SettingsTable
+from spangrade.tracer.base.quantities import seconds_of
+from spangrade.tracer.base.settings import SettingsTable
 
 _SILENCE = re.compile(r"silent +for +(\S+)")
 _LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")

@@ -15,7 +15,7 @@ from spangrade.evaluator.metrics.columns import FileSession, file_session, json_
 from spangrade.evaluator.metrics.matching import json_equal, normal_text
 from spangrade.evaluator.metrics.pairing import as_call
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.span import Problem
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")

@@ -14,8 +14,8 @@ from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.user_values import InputPattern, input_pattern
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.fields import FieldError
 
 NO_ANSWERS: Mapping[str, str] = MappingProxyType({})
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.metrics.matching import json_equal
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 
 NO_VALUE = "(no value)"
 NO_QUESTION = "(no question)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.fields import FieldError
 
 if TYPE_CHECKING:
     from spangrade.tracer.store import Store

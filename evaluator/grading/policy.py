@@ -18,9 +18,9 @@ from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.trajectory import doubt_of_end, open_end
 from spangrade.evaluator.session import Session, utc_text
-from spangrade.tracer.errors import InputError, hint
+from spangrade.tracer.base.errors import InputError, hint
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.semconv import QUESTION_ID
-from spangrade.tracer.terminal import counted
 
 CONVERSATION = "conversation"  # gates every session with a golden question
 MAX_NAMED = 3  # of the golden questions that a session may answer, in its reason

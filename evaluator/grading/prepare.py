@@ -49,15 +49,15 @@ from spangrade.evaluator.metrics.files import in_place_of_installed, requested
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.metrics.rules import rule_metric
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import StoreError
-from spangrade.tracer.fields import FieldError
-from spangrade.tracer.quantities import seconds_of
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.quantities import seconds_of
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.stored import Stored
-from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:  # few grades redact
     from spangrade.tracer.redaction import Redaction

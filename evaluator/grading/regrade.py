@@ -32,11 +32,11 @@ from spangrade.evaluator.metrics.external_metric import external_metrics, name_o
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.evaluator.metrics.rules import PREFIX
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
-from spangrade.tracer.terminal import counted
 
 NO_GATES = Gates()
 

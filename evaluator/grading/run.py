@@ -22,11 +22,11 @@ from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Ou
 from spangrade.evaluator.metrics.causes import stored_json
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.query_rows import Rows
-from spangrade.tracer.terminal import counted
 
 if TYPE_CHECKING:
     from spangrade.evaluator.statistics.repeats.repeats import Repeats

@@ -14,7 +14,7 @@ import nanoarrow as na
 from spangrade.evaluator.grading.revision import Revision
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.registry import version_of
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 

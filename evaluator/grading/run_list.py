@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spangrade.evaluator.results.views import with_views
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import statement

@@ -21,7 +21,7 @@ from spangrade.evaluator.judge.protocol import (
 )
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import SpangradeError, text_of
+from spangrade.tracer.base.errors import SpangradeError, text_of
 
 Started = Outcome | Future[Outcome]
 _OUTCOMES = (Score, Inconclusive, NotApplicable, Failure)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spangrade.tracer.fields import FieldError, check_bounds, filled, option
-from spangrade.tracer.quantities import seconds_of
+from spangrade.tracer.base.fields import FieldError, check_bounds, filled, option
+from spangrade.tracer.base.quantities import seconds_of
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}

@@ -15,8 +15,8 @@ from spangrade.evaluator.grading.run_details import RunDetails, save_metrics
 from spangrade.evaluator.grading.stored_questions import save_questions
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.results.views import place_verdicts
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import error_line, statement
 from spangrade.tracer.store.stored import Stored

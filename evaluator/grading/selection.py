@@ -14,8 +14,8 @@ from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import select
 from spangrade.tracer.store.sql import error_line, statement, text_literal

@@ -10,7 +10,7 @@ from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.stored_grades import FAILED
 from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.results.views import sessions_query, with_views
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import statement, text_literal

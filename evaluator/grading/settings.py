@@ -14,9 +14,9 @@ from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec
 from spangrade.evaluator.judge.options import JudgeOptions
-from spangrade.tracer.fields import FieldError, option_fields
-from spangrade.tracer.quantities import share_of
-from spangrade.tracer.settings import VARIABLES, AgentSettings, Loaded, SettingsTable, load
+from spangrade.tracer.base.fields import FieldError, option_fields
+from spangrade.tracer.base.quantities import share_of
+from spangrade.tracer.base.settings import VARIABLES, AgentSettings, Loaded, SettingsTable, load
 
 
 def _gate(text: str) -> str:
@@ -171,7 +171,7 @@ NO_SETTINGS = ProjectSettings()
 
 
 def load_settings(file: Path | None = None) -> Loaded[ProjectSettings]:
-    """Return the settings in force of a project; see `tracer.settings.load`."""
+    """Return the settings in force of a project; see `tracer.base.settings.load`."""
     return load(ProjectSettings, file)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.terminal import counted
 
 
 class Settlement(StrEnum):

@@ -19,9 +19,9 @@ from spangrade.evaluator.grading.origin import OriginFilter, one_of, origin_filt
 from spangrade.evaluator.grading.planned_calls import RequestedCalls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.fields import FieldError, check_bounds, option
-from spangrade.tracer.quantities import parsed_time, seconds_of, share_of
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.fields import FieldError, check_bounds, option
+from spangrade.tracer.base.quantities import parsed_time, seconds_of, share_of
 
 if TYPE_CHECKING:
     from spangrade.converters.datasets.call_rules import Rule

@@ -13,7 +13,7 @@ import orjson
 from pydantic import ValidationError
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import BATCH, arrow_rows
 

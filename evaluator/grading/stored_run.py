@@ -21,8 +21,8 @@ from spangrade.evaluator.metrics.stored_values import (
     stored_word,
 )
 from spangrade.evaluator.results.views import with_views
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
-from spangrade.tracer.terminal import counted
 
 _DEFAULT_GATES = frozenset({CONVERSATION, *REFERENCE_GATES.values()})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.base.errors import ExitCode
 
 
 class Verdict(StrEnum):

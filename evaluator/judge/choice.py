@@ -15,8 +15,8 @@ from spangrade.evaluator.judge.models.gemini import DEFAULT_MODEL, GeminiJudge
 from spangrade.evaluator.judge.options import DEFAULTS, MODEL_VARIABLE, JudgeOptions
 from spangrade.evaluator.judge.protocol import Judge
 from spangrade.evaluator.judge.run import JudgeRun
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.plugins import plugins
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.plugins import plugins
 
 ENTRY_POINTS = "spangrade.judges"
 

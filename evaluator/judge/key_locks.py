@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from spangrade.tracer.errors import StoreError
-from spangrade.tracer.file_modes import file_mode, folder_mode
+from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.file_modes import file_mode, folder_mode
 
 _AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from spangrade.tracer.fields import FieldError, check_bounds, filled, option
+from spangrade.tracer.base.fields import FieldError, check_bounds, filled, option
 
 MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from spangrade.tracer.errors import ExitCode, InputError, SpangradeError
+from spangrade.tracer.base.errors import ExitCode, InputError, SpangradeError
 
 Task = Literal["same_meaning", "satisfies", "holds", "rate", "simulate"]
 

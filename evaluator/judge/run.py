@@ -27,7 +27,7 @@ from spangrade.evaluator.judge.protocol import (
     Paid,
     Question,
 )
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 # For one question, its retries included.
 _QUESTION_TIMEOUT_S = 180.0

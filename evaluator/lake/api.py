@@ -25,8 +25,8 @@ from spangrade.evaluator.lake.import_file import ImportedFile
 from spangrade.evaluator.lake.import_file import import_file as import_file_into
 from spangrade.evaluator.lake.job import Updated, update_lake
 from spangrade.evaluator.maintenance.delete import time_to_delete
-from spangrade.tracer.errors import StoreError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import QUERY_ERRORS, first_line, storage_url
 from spangrade.tracer.store.sql import error_line

@@ -19,8 +19,8 @@ import duckdb
 from spangrade.evaluator.derive.schema import comment_statements, create_statements
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.update import forget
-from spangrade.tracer.errors import SpangradeError, StoreError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import SpangradeError, StoreError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import (
     QUERY_ERRORS,

@@ -12,7 +12,7 @@ from spangrade.evaluator.lake.catalog import NAME, Lake, State, state_of
 from spangrade.evaluator.lake.tasks import Update, lake_sql, plan_file, sessions_file
 from spangrade.evaluator.maintenance.delete import RUN_TABLES
 from spangrade.evaluator.results.views import place_verdicts
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.sql import text_literal

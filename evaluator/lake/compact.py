@@ -16,7 +16,7 @@ from spangrade.evaluator.lake.rewrite import (
     rewrite_files,
     tables_of,
 )
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import remove_empty_folders, remove_files, stored_files
 

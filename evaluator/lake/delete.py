@@ -29,8 +29,8 @@ from spangrade.evaluator.maintenance.delete import (
     select_sessions,
     session_tables,
 )
-from spangrade.tracer.errors import StoreError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.landing import SPANS, write_whole
 from spangrade.tracer.store.object_storage import (

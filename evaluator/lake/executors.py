@@ -17,8 +17,8 @@ from typing import Any
 
 from spangrade.evaluator.derive.sync.workers import InOrder, workers_in_order
 from spangrade.evaluator.lake.engine import Engine
-from spangrade.tracer.errors import InputError, SpangradeError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError, SpangradeError
+from spangrade.tracer.base.fields import FieldError
 
 _RETRIES = 3  # of a task whose process was killed
 _SHARED_BYTES = 100 * 2**20  # of Ray's memory for objects: jobs and results are small

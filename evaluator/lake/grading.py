@@ -15,7 +15,7 @@ from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.save import insert_grades, insert_run
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.grading.verdict import Verdict, exit_code
-from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.base.errors import ExitCode, InputError
 from spangrade.tracer.store import Store
 
 

@@ -15,7 +15,7 @@ from spangrade.evaluator.lake.catalog import Lake, State, attached, data_path, s
 from spangrade.evaluator.lake.commit import add_runs, advance, commit
 from spangrade.evaluator.lake.job import PreparedUpdate, Sizes, configure, new_stage, parts_of, run_update
 from spangrade.evaluator.lake.tasks import Update, lake_sql
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.landing import LOGS, SPANS
 from spangrade.tracer.store.object_storage import files_in, make_folder

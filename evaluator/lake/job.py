@@ -59,7 +59,7 @@ from spangrade.evaluator.lake.tasks import (
     scan,
     split,
 )
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.landing import LOGS, SPANS

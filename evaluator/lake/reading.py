@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from spangrade.evaluator.lake.catalog import NAME, Lake, attach, attached, data_path, state_of
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import connect_to_storage, first_line
 from spangrade.tracer.store.sql import text_literal

@@ -21,7 +21,7 @@ from spangrade.evaluator.derive.sync.observed import observations_of, traces_of
 from spangrade.evaluator.derive.sync.recorded import Row, logs_of, spans_of
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.lake.catalog import Lake, attach
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 from spangrade.tracer.store.object_storage import copy_to, list_literal, storage_connection

@@ -14,8 +14,8 @@ from spangrade.converters.spans.session_attributes import USERS
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
 from spangrade.evaluator.derive.sync.update import bring_up_to_date
-from spangrade.tracer.errors import InputError, StoreLockedError
-from spangrade.tracer.quantities import parsed_time
+from spangrade.tracer.base.errors import InputError, StoreLockedError
+from spangrade.tracer.base.quantities import parsed_time
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.compact import mark_pending, shrink

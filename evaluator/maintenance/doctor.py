@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.maintenance.lint import Finding
-from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.base.errors import SpangradeError
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.spool import has_receiver, waiting
 from spangrade.tracer.store.stored import Stored
-from spangrade.tracer.terminal import counted
 
 # What an extra brings, by the module that only it has.
 EXTRAS = {

@@ -29,10 +29,10 @@ from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding, lint, matters
 from spangrade.evaluator.metrics import Inconclusive, Score
 from spangrade.evaluator.metrics.matching import nulls_in
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.semconv import QUESTION_ID
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
-from spangrade.tracer.terminal import counted
 
 _NOT_ASKED = "lint does not ask the judge"
 _NO_JUDGE = NoJudge(_NOT_ASKED)

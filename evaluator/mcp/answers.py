@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import printable_json
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import printable_json
 
 MAX_TOKENS = 5_000
 NOTE = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import spangrade
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 _HEADING = re.compile(r"^#{1,3} +(.+)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

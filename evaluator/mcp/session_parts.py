@@ -12,8 +12,8 @@ from spangrade.evaluator.metrics.causes import causes_text
 from spangrade.evaluator.reports.json import external_score_json
 from spangrade.evaluator.reports.session_items import Item, session_items
 from spangrade.evaluator.session import LLMCall, Session, Step
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
 
 OUTLINE = "outline"
 _SHORT = 120  # characters of arguments and results in an outline

@@ -29,7 +29,7 @@ from spangrade.evaluator.session import utc_text
 from spangrade.evaluator.statistics.comparison.compare import Change
 from spangrade.evaluator.view.grid_page import NONE, GridColumn, GridRow, grid_page
 from spangrade.evaluator.view.sessions_page import cursor_of, sessions_page
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store.query import bounded_memory
 
 _SQL_TIMEOUT_S = 30.0

@@ -12,7 +12,7 @@ from spangrade.evaluator.metrics.call_text import call_text, listed
 from spangrade.evaluator.metrics.masked import has_mask
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 _DECLARE = "; record the tools with the model calls (gen_ai.tool.definitions)"
 _Call = ToolInteraction | RequestedCall

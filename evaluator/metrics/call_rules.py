@@ -18,8 +18,8 @@ from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import CallPairings, call_repairs, met_calls, pairings_of
 from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.lookalike_letters import plain_form
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.lookalike_letters import plain_form
 
 _Call = ToolInteraction | RequestedCall
 _MOST_VALUES = 2_000  # of one result that are looked at

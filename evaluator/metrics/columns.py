@@ -14,8 +14,8 @@ from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.json_text import parse_exact
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.json_text import parse_exact
 
 Reference = GoldenQuestion | None
 

@@ -29,7 +29,7 @@ from pydantic_core import PydanticCustomError
 from spangrade.converters.datasets.files import load_json
 from spangrade.converters.datasets.golden import MAX_PROBLEMS
 from spangrade.evaluator.metrics.columns import COLUMNS, FILE_COLUMNS
-from spangrade.tracer.errors import InputError, hint
+from spangrade.tracer.base.errors import InputError, hint
 
 NAME = re.compile(r"\w[\w@.-]*")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.metrics.stored_values import stored_span_ids, stored_word
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.sql import statement

@@ -16,7 +16,7 @@ from spangrade.evaluator.metrics.judged import load_judged
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.metrics.queries import load_query
 from spangrade.evaluator.metrics.registry import load_metrics, parse_metrics
-from spangrade.tracer.errors import InputError, text_of
+from spangrade.tracer.base.errors import InputError, text_of
 
 JUDGE = "@judge"
 

@@ -45,7 +45,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Sc
 from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.response import required_texts, response_match
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 # Increased with every change of rubrics.json: scores by different rubrics are not comparable.
 RUBRICS_VERSION = 1

@@ -13,7 +13,7 @@ from spangrade.evaluator.metrics.columns import column, not_recorded
 from spangrade.evaluator.metrics.definitions import Definition, Scale
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score
 from spangrade.evaluator.session import Session, Turn
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 # These also rate the tool calls and their results.
 _BY_TOOLS = frozenset(

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 if TYPE_CHECKING:  # few recordings are masked
     from spangrade.tracer.redaction import Redaction

@@ -14,7 +14,7 @@ import duckdb
 from spangrade.evaluator.metrics.definitions import NAME
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import check_one_select, columns_of, select
 from spangrade.tracer.store.sql import error_line

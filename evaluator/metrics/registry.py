@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import cache, partial
 
 from spangrade.evaluator.metrics.metric import Metric
-from spangrade.tracer.errors import InputError, hint
-from spangrade.tracer.plugins import Plugin, plugins
+from spangrade.tracer.base.errors import InputError, hint
+from spangrade.tracer.base.plugins import Plugin, plugins
 
 METRICS_GROUP = "spangrade.metrics"
 

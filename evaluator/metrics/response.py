@@ -15,7 +15,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outc
 from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.stem import stem
 from spangrade.evaluator.session import Session
-from spangrade.tracer.lookalike_letters import is_blank
+from spangrade.tracer.base.lookalike_letters import is_blank
 
 _TOKEN = re.compile(r"[^\W_]+")
 _LONGEST_UNSTEMMED = 3  # letters, as in rouge-score

@@ -15,8 +15,8 @@ from spangrade.evaluator.metrics.masked import MASKED, may_contain
 from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
 from spangrade.evaluator.session import Session, SimulatedMessage
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.lookalike_letters import plain_form
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.lookalike_letters import plain_form
 
 _ROLE = re.compile(r"\s*(agent|assistant|model|ai|bot|support)\s*:", re.IGNORECASE)
 _WORD = re.compile(r"\w[\w.@+/:-]*\w|\w")

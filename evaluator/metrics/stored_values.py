@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from spangrade.evaluator.metrics.causes import Cause, Evidence, span_ids
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 
 T = TypeVar("T")
 Word = TypeVar("Word", bound=StrEnum)

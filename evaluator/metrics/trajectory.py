@@ -33,7 +33,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, met
 from spangrade.evaluator.metrics.pairing import met_calls, pairings_of
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
-from spangrade.tracer.lookalike_letters import is_blank
+from spangrade.tracer.base.lookalike_letters import is_blank
 
 _UNKNOWN = Inconclusive(
     "which agents took part is not recorded; "

@@ -13,7 +13,7 @@ from spangrade.evaluator.statistics.agreement.agreement import Agreement
 from spangrade.evaluator.statistics.agreement.check import JudgeCheck
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate
 from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Kappa
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 MAX_LISTED = 20  # sessions; the JSON has all of them
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from spangrade.evaluator.reports.tables import cell
 from spangrade.evaluator.statistics.clusters import Cluster
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 _MOST_REASONS = 3  # of a cluster, those of most sessions
 

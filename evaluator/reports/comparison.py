@@ -28,9 +28,9 @@ from spangrade.evaluator.statistics.comparison.differences import Difference, To
 from spangrade.evaluator.statistics.comparison.gate import Compared, GateOutcome, GateResult
 from spangrade.evaluator.statistics.comparison.sample import Graded, Replayed, is_judged
 from spangrade.evaluator.statistics.intervals import ERROR
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.stored import Stored
-from spangrade.tracer.terminal import counted
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
 

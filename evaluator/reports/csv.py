@@ -10,8 +10,8 @@ from typing import Any
 
 from spangrade.converters.datasets.files import create
 from spangrade.evaluator.grading.run import Run
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import printable
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import printable
 
 # A cell that begins with one of these may be run as a formula by a spreadsheet.
 _FORMULA = tuple("=+-@\t\r\n\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}\N{FULLWIDTH HYPHEN-MINUS}＠")

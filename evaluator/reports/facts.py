@@ -26,7 +26,7 @@ from spangrade.evaluator.metrics.columns import (
     user_inputs,
 )
 from spangrade.evaluator.session import Session, ToolInteraction
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 _EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views
 

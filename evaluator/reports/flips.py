@@ -12,8 +12,8 @@ from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.statistics.comparison.compare import Comparison, Flip
 from spangrade.evaluator.statistics.comparison.sample import Graded
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import SpangradeError
 from spangrade.tracer.store.stored import Stored
 
 MAX_LISTED = 20

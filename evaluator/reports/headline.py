@@ -21,9 +21,9 @@ from spangrade.evaluator.statistics.clusters import what_went_wrong
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison
 from spangrade.evaluator.statistics.comparison.gate import Compared, GateOutcome, GateResult, compared_text
 from spangrade.evaluator.statistics.comparison.sample import PASSED
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.terminal import counted, printable
 from spangrade.tracer.store.stored import Stored
-from spangrade.tracer.terminal import counted, printable
 
 _BROKEN_LINES = 5  # what broke, of the ten
 _MAX_NAMED = 5  # questions in a line

@@ -15,7 +15,7 @@ from spangrade.evaluator.metrics.causes import Cause, causes_text, leading_cause
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.metrics.stored_values import stored_tags
 from spangrade.evaluator.session import utc_text
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 
 def grade_json(grade: Grade) -> dict[str, Any]:

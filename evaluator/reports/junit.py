@@ -21,7 +21,7 @@ from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.reports.json import places_text
 from spangrade.evaluator.reports.repeats import repeats_properties
 from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult
-from spangrade.tracer.terminal import printable
+from spangrade.tracer.base.terminal import printable
 
 MAX_MESSAGE = 300  # characters
 MAX_TEXT = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 class Report(StrEnum):

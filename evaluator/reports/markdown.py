@@ -23,8 +23,8 @@ from spangrade.evaluator.reports.repeats import (
 )
 from spangrade.evaluator.reports.tables import metric_rows
 from spangrade.evaluator.statistics.repeats.repeats import Repeats
-from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.terminal import printable
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.terminal import printable
 
 # The most of these, and the most characters of each: well below GitHub's 65,536 characters in a comment.
 MAX_SESSIONS = 50

@@ -8,7 +8,7 @@ from typing import Any
 from spangrade.converters.datasets.forms import described
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.matching import ANY_TEXT
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 
 def passes_if(question: GoldenQuestion) -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 from spangrade.converters.datasets.golden import GoldenQuestion, Scenario
 from spangrade.evaluator.reports.question_sentence import passes_if
 from spangrade.evaluator.reports.tables import cell
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 
 def question_text(question: GoldenQuestion) -> Iterator[Text]:

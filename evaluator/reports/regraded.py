@@ -7,7 +7,7 @@ from rich.table import Table
 
 from spangrade.evaluator.grading.regraded import Regraded
 from spangrade.evaluator.reports.tables import cell
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 MAX_LISTED = 20  # verdicts that change
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spangrade.evaluator.statistics.repeats.rates import MIN_QUESTIONS
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 if TYPE_CHECKING:
     from spangrade.evaluator.statistics.repeats.repeats import Repeats

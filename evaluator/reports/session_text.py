@@ -15,7 +15,7 @@ from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.reports.session_items import Item, TurnItems, session_items
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell, table
 from spangrade.evaluator.session import LLMCall, Session, SimulatedMessage, Step, Turn
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 _LABEL_WIDTH, _OFFSET_WIDTH = len("hand-off"), len("+1000.00 s")
 _VERDICTS = {"inconclusive": "inconclusive", "failure": "broken", "judge_failure": "broken"}  # of gates

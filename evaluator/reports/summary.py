@@ -14,7 +14,7 @@ from spangrade.converters.datasets.files import create
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics import Metric
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 # A line of sessions.jsonl, and the deterministic metrics of the session.
 Graded = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]

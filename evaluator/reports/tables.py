@@ -20,8 +20,8 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import counted, printable
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import counted, printable
 
 if TYPE_CHECKING:  # grading takes 30 ms to import, and most tables are of rows
     from spangrade.evaluator.grading.run import Run, SessionVerdict

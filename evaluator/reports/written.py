@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.terminal import printable_json
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import printable_json
 
 _MOST_OF_A_CELL = 1000  # characters, of Markdown
 

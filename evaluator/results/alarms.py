@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.forms import as_data, is_form
 from spangrade.evaluator.metrics.matching import ANY_TEXT
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 # What looks generated: another run has other values.
 _GENERATED = re.compile(

@@ -15,7 +15,7 @@ from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 _TAKEN = (
     "reference_tool_interactions",

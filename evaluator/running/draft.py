@@ -10,7 +10,7 @@ from typing import Any
 from spangrade.converters.datasets.golden import distinct_name
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 _LONGEST_ID = 40  # characters
 SHORT = 80  # characters of a reply that may be expected as a whole

@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from spangrade.evaluator.testing.exchange import last_own_line
-from spangrade.tracer.errors import InputError, text_of
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError, text_of
+from spangrade.tracer.base.fields import FieldError
 
 if TYPE_CHECKING:
     from spangrade.evaluator.grading.settings import RunSettings

@@ -34,7 +34,7 @@ from spangrade.evaluator.testing.exchange import Exchange, observed
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.evaluator.turn import UserTurn
 from spangrade.tracer import semconv
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.faults import Fault, Faults
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span

@@ -18,7 +18,7 @@ from spangrade.evaluator.derive.origin import ASKED, RUN, digest, origin_tag
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.session import Origin
 from spangrade.tracer import semconv
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, spool

@@ -50,12 +50,12 @@ from spangrade.evaluator.running.settling import (
 )
 from spangrade.evaluator.running.users import model_of_user
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import ExitCode, InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import ExitCode, InputError
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.terminal import counted, warn
 from spangrade.tracer.redaction import redaction
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.spool import has_receiver
-from spangrade.tracer.terminal import counted, warn
 
 _POLL_S = 0.5
 

@@ -28,8 +28,8 @@ from spangrade.evaluator.running.hold import Held, Task
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Sample
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.evaluator.statistics.sequential import settlement
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 
 

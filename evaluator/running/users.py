@@ -26,8 +26,8 @@ from spangrade.evaluator.running.recorded import COMPLETE
 from spangrade.evaluator.session import Session, SimulatedMessage
 from spangrade.evaluator.turn import AgentTurn, Turn, UserTurn
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.span import Span
 
 _TRIES = 3  # of a model whose answer is not valid

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spangrade.converters.datasets.files import replacing
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain, waiting
 

@@ -24,7 +24,7 @@ from spangrade.evaluator.view.app import Site, is_own_page
 from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.evaluator.view.links import ServerLinks, under
 from spangrade.evaluator.view.rendering import render
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.receiver.access import bearer
 
 COOKIE = "spangrade_login"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spangrade.tracer.errors import InputError, StoreLockedError
+from spangrade.tracer.base.errors import InputError, StoreLockedError
 from spangrade.tracer.store.locks import FileLock, retry_while_locked
 
 _BYTES = 32  # of a key, so that its hash alone cannot be guessed

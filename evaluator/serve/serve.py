@@ -32,9 +32,9 @@ from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.prometheus import TotalsCollector
 from spangrade.evaluator.watch.totals import Key, Total, read_totals
 from spangrade.evaluator.watch.watch import WatchSummary, watch
-from spangrade.tracer.errors import InputError, StoreError
-from spangrade.tracer.http_server import QuietServer, http_config, listen
-from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.base.errors import InputError, StoreError
+from spangrade.tracer.base.http_server import QuietServer, http_config, listen
+from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.server import ReceiverSettings, Receiving, receive, shown_host
 from spangrade.tracer.store import Store

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from math import sqrt
 from statistics import NormalDist
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 ERROR = 0.05
 CONFIDENCE = 1 - ERROR

@@ -28,7 +28,7 @@ from spangrade.evaluator.testing.exchange import Exchange, ObservedCall, observe
 from spangrade.evaluator.turn import Turn as ConversationTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import CurrentSession
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.exporter import UnbufferedSpanProcessor, stored_spans
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.redaction import Redaction

@@ -18,7 +18,7 @@ from spangrade.evaluator.derive.turns import is_agents_own
 from spangrade.evaluator.session import ToolInteraction
 from spangrade.evaluator.testing.agents import Reply
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
-from spangrade.tracer.errors import one_line, text_of
+from spangrade.tracer.base.errors import one_line, text_of
 from spangrade.tracer.span import Span
 
 # Where code is that is not the user's: Python's, that of packages, ours.

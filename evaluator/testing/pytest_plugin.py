@@ -26,8 +26,8 @@ from spangrade.evaluator.testing.pass_rate import (
     SKIPPED,
     pass_rate,
 )
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError, option_fields
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError, option_fields
 
 if TYPE_CHECKING:
     from spangrade.evaluator.conversation_runner import ConversationRunner
@@ -295,7 +295,7 @@ class _Evals:
             frame = call.excinfo.traceback[-1].frame
             differences = "\n".join(_differences(frame.f_locals.values()))
             if differences and differences not in str(call.excinfo.value):
-                from spangrade.tracer.terminal import printable
+                from spangrade.tracer.base.terminal import printable
 
                 report.sections.append(("what differs", printable(differences)))
         return report
@@ -325,7 +325,7 @@ class _Evals:
         if db is None:
             return
         from spangrade.evaluator.testing.stored_run import TestedSession, save_tests
-        from spangrade.tracer.errors import StoreError
+        from spangrade.tracer.base.errors import StoreError
 
         tested = [TestedSession(*one) for one in self._tested]
         name = self._config.getoption("spangrade_run")
@@ -416,7 +416,7 @@ def _repeat_lines(tests: Mapping[str, Sequence[tuple[bool, list[list[str]] | Non
         return []
     from spangrade.evaluator.statistics.repeats.flaky import Try
     from spangrade.evaluator.testing.repeated_tests import repeat_lines
-    from spangrade.tracer.terminal import printable
+    from spangrade.tracer.base.terminal import printable
 
     tries = {
         test: [

@@ -19,8 +19,8 @@ from spangrade.evaluator.similarity_utils import is_pattern
 from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 from spangrade.evaluator.testing.pass_rate import FAILED, PASSED
 from spangrade.evaluator.turn import AgentTurn, Turn, UserTurn
+from spangrade.tracer.base.settings import load_settings
 from spangrade.tracer.redaction import redaction
-from spangrade.tracer.settings import load_settings
 
 TEST = "test"  # the metric: whether the test of a conversation passed
 _AGENT = "agent"  # a test does not name its agent

@@ -16,7 +16,7 @@ from spangrade.evaluator.metrics.matching import ANY_TEXT, Keyed, is_subsequence
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch, Similarity, is_similar
 from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
-from spangrade.tracer.lookalike_letters import is_blank
+from spangrade.tracer.base.lookalike_letters import is_blank
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -44,8 +44,8 @@ from spangrade.evaluator.view.sessions_page import (
 )
 from spangrade.evaluator.view.tools_page import tools_page
 from spangrade.evaluator.view.trends_page import trends_page
-from spangrade.tracer.errors import InputError, StoreError, StoreLockedError
-from spangrade.tracer.loopback import host_of, is_loopback
+from spangrade.tracer.base.errors import InputError, StoreError, StoreLockedError
+from spangrade.tracer.base.loopback import host_of, is_loopback
 from spangrade.tracer.store import Store
 
 _POLICY = (

@@ -29,8 +29,8 @@ from spangrade.evaluator.view.queries import rows_of
 from spangrade.evaluator.view.session_page import SessionPage, page_of
 from spangrade.evaluator.view.session_source import session_source
 from spangrade.evaluator.view.texts import TextLimits
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 RUNS = 100  # to choose from

@@ -15,7 +15,7 @@ from spangrade.evaluator.derive.sync.update import bring_up_to_date, is_behind
 from spangrade.evaluator.grading.selection import chosen_ids
 from spangrade.evaluator.grading.spec import Selection
 from spangrade.evaluator.lake.reading import LakeReader
-from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
+from spangrade.tracer.base.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import waiting
 from spangrade.tracer.store.stored import Stored

@@ -24,7 +24,7 @@ from spangrade.evaluator.view.static_files import (
     session_html,
 )
 from spangrade.evaluator.view.texts import TextLimits
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store.stored import Stored
 
 MAX_SESSIONS = 20_000  # that have a page, and the most questions in the index

@@ -12,9 +12,9 @@ from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.view.queries import page_query
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.quantities import parse_time
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.quantities import parse_time
 
 NOT_GRADED = "not graded"
 VERDICTS = (*map(str, Verdict), NOT_GRADED)

@@ -23,8 +23,8 @@ from spangrade.evaluator.derive import load
 from spangrade.evaluator.reports.question_sentence import passes_if
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_written, refusal
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_written, refusal
 from spangrade.tracer.store import Store
 
 MAX_CALLS = 200

@@ -16,7 +16,7 @@ from spangrade.evaluator.statistics.comparison.differences import TooLittle
 from spangrade.evaluator.statistics.comparison.sample import Measured
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 ROWS = 100  # that are loaded at once

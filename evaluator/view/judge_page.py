@@ -31,7 +31,7 @@ from spangrade.evaluator.view.axes import names_axis
 from spangrade.evaluator.view.charts import FEW, ChartValue, lines
 from spangrade.evaluator.view.queries import rows_of
 from spangrade.evaluator.view.scope import Scope, given_scope
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 MAX_METRICS = 50

@@ -21,7 +21,7 @@ from spangrade.evaluator.metrics.external import (
     save_external_scores,
 )
 from spangrade.evaluator.review.scores.given import label_of, of_session, on_span, scores_of
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 COMMENT = "comment"  # the name of what a person says of a step

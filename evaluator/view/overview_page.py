@@ -20,8 +20,8 @@ from spangrade.evaluator.view.filters import SessionFilter, session_filter
 from spangrade.evaluator.view.queries import page_query, query_rows
 from spangrade.evaluator.view.run_page import pass_rate
 from spangrade.evaluator.view.scope import Scope, scope_of
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.quantities import parse_time
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.quantities import parse_time
 from spangrade.tracer.store import Store
 
 _SECOND_NS = 10**9

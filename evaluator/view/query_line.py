@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from spangrade.evaluator.view.filters import BOUNDS, NAMES, QUANTITIES
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 # `failed-tool:` in the line is `failed_tool=` in an address; words without a name are the text to search for.
 NAMED = tuple(

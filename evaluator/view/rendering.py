@@ -18,8 +18,8 @@ from markupsafe import Markup
 
 from spangrade.evaluator.view.links import Links, element_id
 from spangrade.evaluator.view.prose import prose
-from spangrade.tracer.cache_folder import cache_folder
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.cache_folder import cache_folder
+from spangrade.tracer.base.errors import InputError
 
 FOLDER = Path(__file__).parent
 

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import Viewed
 from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.tracer.http_server import http_config, listen
+from spangrade.tracer.base.http_server import http_config, listen
 
 HOST = "127.0.0.1"
 _GRACE_S = 2  # for requests that are not finished

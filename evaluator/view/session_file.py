@@ -16,10 +16,10 @@ from spangrade.evaluator.view.session_page import SpanField, span_fields
 from spangrade.evaluator.view.session_source import json_record, session_source
 from spangrade.evaluator.view.static_files import ReadSession, file_html, session_html
 from spangrade.evaluator.view.texts import TextLimits
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.terminal import printable_json
 from spangrade.tracer.redaction import KEPT, Redaction
 from spangrade.tracer.store import Store
-from spangrade.tracer.terminal import printable_json
 
 Kind = Literal["html", "json"]
 

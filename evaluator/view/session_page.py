@@ -32,10 +32,10 @@ from spangrade.evaluator.view.session_source import (
 )
 from spangrade.evaluator.view.texts import CHUNK, LONGEST, Place, Text, TextLimits, chunk, text
 from spangrade.evaluator.view.waterfall import Waterfall, waterfall
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.terminal import printable_json
 from spangrade.tracer.store import Store
-from spangrade.tracer.terminal import printable_json
 
 State = Literal["passed", "failed", "inconclusive", "broken", "not applicable", "measured"]
 

@@ -27,7 +27,7 @@ from spangrade.evaluator.maintenance.lint import Finding, findings_of
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.view.queries import page_query
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 

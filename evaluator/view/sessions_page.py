@@ -26,7 +26,7 @@ from spangrade.evaluator.view.filters import (
 from spangrade.evaluator.view.queries import page_query, query_rows
 from spangrade.evaluator.view.query_line import NAMED, line_of, parse_line, word_of
 from spangrade.evaluator.view.scope import SCOPE, Scope
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 PAGE = 50  # sessions

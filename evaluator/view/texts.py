@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 LONGEST = 4_000  # characters that a page shows at once
 CHUNK = 100_000  # characters that are loaded on demand: a browser lays them out in 0.1 s

@@ -11,7 +11,7 @@ from spangrade.evaluator.view.axes import DAY, slot_ns, slot_start, small_step_f
 from spangrade.evaluator.view.charts import bars
 from spangrade.evaluator.view.queries import page_query, query_rows
 from spangrade.evaluator.view.scope import Scope, scope_of
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 MAX_ROWS = 500  # tools, and models

@@ -24,8 +24,8 @@ from spangrade.evaluator.view.axes import (
 from spangrade.evaluator.view.charts import COLUMNS_UNTIL, FEW, ChartValue, Lines, busiest, lines
 from spangrade.evaluator.view.queries import page_query, query_rows, rows_of
 from spangrade.evaluator.view.scope import SCOPE, scope_of
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.quantities import parse_time
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.quantities import parse_time
 from spangrade.tracer.store import Store
 
 _DAYS = 90  # that are shown unless others are asked for

@@ -42,8 +42,8 @@ from spangrade.evaluator.statistics.shifts import (
     upper_bound,
 )
 from spangrade.evaluator.watch.tables import sql
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import nanoarrow as na
 
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
-from spangrade.tracer.terminal import counted
 
 WEBHOOK = "webhook"
 OTLP = "otlp"

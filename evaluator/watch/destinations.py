@@ -24,7 +24,7 @@ from spangrade.evaluator.watch.options import destination_url
 from spangrade.evaluator.watch.telemetry import Events
 from spangrade.evaluator.watch.webhook import status_text
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 _DEADLINE_S = 10.0
 _MAX_ANSWER = 16 * 2**20  # bytes

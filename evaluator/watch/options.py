@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from spangrade.evaluator.grading.alerts import AlertRule
-from spangrade.tracer.fields import FieldError, option
-from spangrade.tracer.quantities import parsed_time, seconds_of
+from spangrade.tracer.base.fields import FieldError, option
+from spangrade.tracer.base.quantities import parsed_time, seconds_of
 
 
 class WebhookFormat(StrEnum):

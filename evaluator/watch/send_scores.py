@@ -28,11 +28,11 @@ from spangrade.evaluator.watch.events import SpanPlace, evaluator_of, events_of
 from spangrade.evaluator.watch.options import destination_url
 from spangrade.evaluator.watch.tables import check_sent_scores, create_sent_scores, sql
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 from spangrade.tracer.store.stored import Stored
-from spangrade.tracer.terminal import counted
 
 _SESSIONS = 200  # of a request
 _TEXTS = ("session_id", "question_id", "metric", "content", "run_id", "trace_id", "span_id")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import table_problem

@@ -18,7 +18,7 @@ from spangrade.evaluator.watch.totals import (
     counted,
 )
 from spangrade.tracer import semconv
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs.export import LogRecordExporter

@@ -22,7 +22,7 @@ from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv
-from spangrade.tracer.canonical_json import canonical, dumps
+from spangrade.tracer.base.canonical_json import canonical, dumps
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 

@@ -49,9 +49,9 @@ from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.totals import counted_of, read_totals
 from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
 from spangrade.tracer import semconv
-from spangrade.tracer.errors import SpangradeError, StoreError, StoreLockedError
-from spangrade.tracer.fields import FieldError
-from spangrade.tracer.quantities import seconds_of
+from spangrade.tracer.base.errors import SpangradeError, StoreError, StoreLockedError
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.quantities import seconds_of
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import waiting

@@ -26,8 +26,8 @@ from spangrade.evaluator.metrics import Metric, Score
 from spangrade.evaluator.metrics.causes import span_ids
 from spangrade.evaluator.session import Session
 from spangrade.evaluator.watch.deliveries import MAX_WAIT_S, Attempt, Delivery
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 
 SECRET_VARIABLE = "SPANGRADE_WEBHOOK_SECRET"  # noqa: S105 (the name of a variable)
 EVENT = "session.failed"

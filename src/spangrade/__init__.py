@@ -41,8 +41,14 @@ if TYPE_CHECKING:
     from spangrade.evaluator.session import Session
     from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
     from spangrade.evaluator.watch.options import WatchOptions
+    from spangrade.tracer.base.errors import (
+        ExitCode,
+        InputError,
+        SpangradeError,
+        StoreError,
+        StoreLockedError,
+    )
     from spangrade.tracer.configure import configure
-    from spangrade.tracer.errors import ExitCode, InputError, SpangradeError, StoreError, StoreLockedError
     from spangrade.tracer.exporter import DuckDBSpanExporter
     from spangrade.tracer.instrument import (
         agent,
@@ -78,7 +84,7 @@ _HOMES = {
     "evaluator.testing.agents.remote": ("ChatAgent", "HttpAgent"),
     "evaluator.watch.options": ("WatchOptions",),
     "tracer.configure": ("configure",),
-    "tracer.errors": ("ExitCode", "InputError", "SpangradeError", "StoreError", "StoreLockedError"),
+    "tracer.base.errors": ("ExitCode", "InputError", "SpangradeError", "StoreError", "StoreLockedError"),
     "tracer.exporter": ("DuckDBSpanExporter",),
     "tracer.instrument": (
         "agent",

@@ -11,7 +11,7 @@ from otlp_sessions import Call, Said, recorded_sessions
 
 from spangrade import Gates
 from spangrade.evaluator.grading.verdict import exit_code
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 PLANNED = Call("find", {"q": "a"}, only_requested=True)
 BOOKED = Call("book", {"id": 1}, only_requested=True)

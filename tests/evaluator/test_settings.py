@@ -15,8 +15,8 @@ from paths import ROOT, SAMPLE
 
 from spangrade import RunOptions
 from spangrade.evaluator.grading.settings import ProjectSettings, load_settings
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.settings import Loaded
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.settings import Loaded
 
 AGENT = """
 import spangrade

@@ -54,7 +54,7 @@ from processes import cpu_s, pss_mb
 from receiving import request, self_signed
 
 from spangrade.evaluator.serve.keys import KeyFile, Role
-from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.base.errors import StoreLockedError
 from spangrade.tracer.store import Store
 
 BASE = "/team"

@@ -14,7 +14,7 @@ from spangrade.evaluator.derive.settings import set_session_from
 from spangrade.evaluator.lake.catalog import Lake, attached
 from spangrade.evaluator.lake.derive_again import derive_again
 from spangrade.evaluator.lake.job import Sizes, update_lake
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 
 SMALL = Sizes(part=100, slice=60)

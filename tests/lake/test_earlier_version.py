@@ -16,7 +16,7 @@ from spans_of_many import conversation, land, single_machine
 from spangrade.evaluator.lake.catalog import lake_at
 from spangrade.evaluator.lake.derive_again import derive_again
 from spangrade.evaluator.lake.job import update_lake
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.span import Span
 
 EARLIER = FIXTURES / "databases" / "2026-11-23" / "lake.tar.gz"

@@ -16,7 +16,7 @@ from spangrade.evaluator.derive.settings import set_session_from
 from spangrade.evaluator.lake.catalog import Lake, attached
 from spangrade.evaluator.lake.import_file import ImportedFile, import_file
 from spangrade.evaluator.lake.job import Sizes, update_lake
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 SMALL = Sizes(part=200, slice=60)

@@ -22,7 +22,7 @@ from spangrade.evaluator.lake.engine import Engine
 from spangrade.evaluator.lake.executors import executor, on_ray
 from spangrade.evaluator.lake.job import Sizes, Updated, update_lake
 from spangrade.evaluator.maintenance.delete import delete
-from spangrade.tracer.errors import InputError, SpangradeError
+from spangrade.tracer.base.errors import InputError, SpangradeError
 from spangrade.tracer.store.object_storage import files_in, storage_connection
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")

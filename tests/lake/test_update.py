@@ -22,7 +22,7 @@ from spangrade.evaluator.lake import job
 from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
 from spangrade.evaluator.lake.grading import grading_by
 from spangrade.evaluator.lake.job import Sizes, Updated, update_lake
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.base.errors import InputError, StoreError
 
 SMALL = Sizes(part=200, slice=100)  # several tasks of each kind
 

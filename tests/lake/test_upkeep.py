@@ -21,7 +21,7 @@ from spangrade.evaluator.lake.compact import Compacted, compact
 from spangrade.evaluator.lake.delete import delete_from_lake
 from spangrade.evaluator.lake.job import Sizes, update_lake
 from spangrade.evaluator.maintenance.delete import delete
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.base.errors import InputError, StoreError
 
 SMALL = Sizes(part=200, slice=60)
 LANDED = deliveries(20)

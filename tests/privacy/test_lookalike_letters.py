@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.tracer.lookalike_letters import fold
+from spangrade.tracer.base.lookalike_letters import fold
 
 ALL = [chr(code) for code in range(0x80, sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
 

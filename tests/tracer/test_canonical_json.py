@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.tracer.canonical_json import canonical, dumps, json_value, plain_text
+from spangrade.tracer.base.canonical_json import canonical, dumps, json_value, plain_text
 
 
 class Colour(Enum):

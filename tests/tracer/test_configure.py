@@ -27,7 +27,7 @@ from opentelemetry.util._once import Once
 import spangrade
 from spangrade import tracer
 from spangrade.tracer import _content, configure
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 

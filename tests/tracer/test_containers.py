@@ -16,9 +16,9 @@ from backports import zstd
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from paths import FIXTURES
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import BadItem, Portion, portions
 from spangrade.tracer.files import read
-from spangrade.tracer.json_text import BadItem, Portion, portions
 from spangrade.tracer.span import Problem, Span
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.plugins import load_plugins, plugins
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.plugins import load_plugins, plugins
 
 GROUP = "spangrade.tests"
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 
-from spangrade.tracer.canonical_json import encodable
+from spangrade.tracer.base.canonical_json import encodable
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.otlp.common import (
     INT64,
     KINDS,
@@ -29,7 +30,6 @@ from spangrade.tracer.otlp.common import (
     span_warnings,
 )
 from spangrade.tracer.span import Attributes, LogRecord, Problem, Span
-from spangrade.tracer.terminal import counted
 
 _KINDS: dict[Any, str] = {None: KINDS[0], "SPAN_KIND_UNSPECIFIED": KINDS[0]}
 _KINDS |= dict(enumerate(KINDS)) | {f"SPAN_KIND_{name}": name for name in KINDS}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import duckdb
 
-from spangrade.tracer.errors import SpangradeError
-from spangrade.tracer.file_modes import folder_mode
+from spangrade.tracer.base.errors import SpangradeError
+from spangrade.tracer.base.file_modes import folder_mode
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.loader import Loader
 from spangrade.tracer.receiver.queue import SpoolQueue

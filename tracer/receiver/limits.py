@@ -10,7 +10,7 @@ from typing import Any
 
 from grpc import StatusCode
 
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
 
 _MIB = 2**20

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from spangrade.tracer.errors import SpangradeError, StoreLockedError
+from spangrade.tracer.base.errors import SpangradeError, StoreLockedError
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store

@@ -9,8 +9,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from spangrade.tracer.errors import StoreLockedError
-from spangrade.tracer.file_modes import folder_mode
+from spangrade.tracer.base.errors import StoreLockedError
+from spangrade.tracer.base.file_modes import folder_mode
 from spangrade.tracer.receiver.limits import unavailable
 from spangrade.tracer.store.locks import FileLock
 from spangrade.tracer.store.spool import Segment, folder_of, lock_of_receiver, waiting

@@ -15,9 +15,9 @@ from typing import IO, NamedTuple, Self
 
 import grpc
 
-from spangrade.tracer.errors import InputError, SpangradeError
-from spangrade.tracer.http_server import QuietServer, http_config, listen
-from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.base.errors import InputError, SpangradeError
+from spangrade.tracer.base.http_server import QuietServer, http_config, listen
+from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.counters import Counters

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import nanoarrow as na
 from nanoarrow.ipc import InputStream, StreamWriter
 
-from spangrade.tracer.canonical_json import dumps, encodable
+from spangrade.tracer.base.canonical_json import dumps, encodable
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.rank import rank
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.untrusted import NEW_FILE, attach, column_types, shrinking_copy
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from spangrade.tracer.errors import StoreLockedError
-from spangrade.tracer.file_modes import file_mode
+from spangrade.tracer.base.errors import StoreLockedError
+from spangrade.tracer.base.file_modes import file_mode
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from spangrade.tracer.errors import InputError, StoreError
-from spangrade.tracer.fields import FieldError
-from spangrade.tracer.file_modes import folder_mode
+from spangrade.tracer.base.errors import InputError, StoreError
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.file_modes import folder_mode
 from spangrade.tracer.store.sql import text_literal
 from spangrade.tracer.store.untrusted import MEMORY_LIMIT, MEMORY_LIMIT_VARIABLE
 

@@ -14,8 +14,8 @@ from types import FrameType
 
 import duckdb
 
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import error_line

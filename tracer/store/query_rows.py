@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import nanoarrow as na
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store.sql import error_line
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import duckdb
 import nanoarrow as na
 
-from spangrade.tracer.errors import StoreError
-from spangrade.tracer.file_modes import file_mode, folder_mode
+from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.arrow import Table
 from spangrade.tracer.store.frames import Damage, Frame, read_frames, to_frames
 from spangrade.tracer.store.location import database_file

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Self
 import duckdb
 import nanoarrow as na
 
-from spangrade.tracer.errors import OldSchemaError, StoreError, StoreLockedError
-from spangrade.tracer.file_modes import restrict_like
+from spangrade.tracer.base.errors import OldSchemaError, StoreError, StoreLockedError
+from spangrade.tracer.base.file_modes import restrict_like
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_of
 from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled, shrink, spilled

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.base.errors import StoreLockedError
 
 _OPEN_FOR_S = 2.0  # in a row, then the file is closed for others
 _CLOSED_FOR_S = 0.12  # a process that waits for it tries every 0.05 s

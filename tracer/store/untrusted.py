@@ -13,8 +13,8 @@ from pathlib import Path
 
 import duckdb
 
-from spangrade.tracer.errors import StoreError
-from spangrade.tracer.file_modes import restrict
+from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.file_modes import restrict
 from spangrade.tracer.store.arrow import BATCH
 from spangrade.tracer.store.sql import statement, text_literal
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from spangrade.converters.spans.registry import GROUP
-from spangrade.tracer.plugins import plugins
+from spangrade.tracer.base.plugins import plugins
 
 _OURS = "spangrade"
 # Folders with all that is in them, and modules, of this package.
@@ -23,7 +23,7 @@ _SOURCES = (
     "converters/spans",
     "evaluator/derive",
     "evaluator/session.py",
-    "tracer/canonical_json.py",
+    "tracer/base/canonical_json.py",
     "tracer/semconv.py",
     "tracer/span.py",
 )

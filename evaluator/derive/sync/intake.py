@@ -50,8 +50,8 @@ from spangrade.evaluator.derive.sync.workers import (
     few_collections,
     workers_in_order,
 )
-from spangrade.tracer.errors import ExitCode, InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import ExitCode, InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of

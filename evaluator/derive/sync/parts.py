@@ -10,7 +10,7 @@ import nanoarrow as na
 
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.derive.sync.observed import Observed, observe_records
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import Table, batches, distinct, table_rows

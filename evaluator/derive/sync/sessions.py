@@ -16,7 +16,7 @@ from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 

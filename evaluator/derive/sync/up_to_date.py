@@ -12,7 +12,7 @@ from spangrade.evaluator.derive.settings import apply
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.update import bring_up_to_date, forget, is_behind, new_spans
 from spangrade.evaluator.derive.sync.workers import default_workers, workers_in_order
-from spangrade.tracer.errors import OldSchemaError
+from spangrade.tracer.base.errors import OldSchemaError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import drain
 

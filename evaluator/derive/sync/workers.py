@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spangrade.tracer.errors import SpangradeError
+from spangrade.tracer.base.errors import SpangradeError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

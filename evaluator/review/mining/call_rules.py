@@ -19,7 +19,7 @@ from spangrade.evaluator.metrics.call_rules import value_text, values_in
 from spangrade.evaluator.metrics.metric import Score
 from spangrade.evaluator.metrics.rules import broken_by, triggers
 from spangrade.evaluator.session import Session, ToolInteraction
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 # The sessions to learn from: they passed, or are of production and did not fail.
 GOOD = "verdict = 'passed' OR (origin = 'production' AND coalesce(verdict, '') NOT IN ('failed', 'broken'))"

@@ -12,7 +12,7 @@ from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.review.mining.rules import LearnedValue, Mask, way_of
 from spangrade.evaluator.review.mining.texts import SessionGroup, groups_of
 from spangrade.evaluator.session import Session, ToolInteraction
-from spangrade.tracer.lookalike_letters import is_blank
+from spangrade.tracer.base.lookalike_letters import is_blank
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Problem
 

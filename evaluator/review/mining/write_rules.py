@@ -10,7 +10,7 @@ from typing import Any
 from spangrade.converters.datasets.call_rules import AtMost, Rule
 from spangrade.converters.datasets.files import write_text
 from spangrade.converters.datasets.golden import distinct_name
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 def add_rules(file: Path, known: Iterable[Rule], rules: Iterable[Rule]) -> list[Rule]:

@@ -18,7 +18,7 @@ from spangrade.evaluator.review.scores.given import (
     value_of,
     without_span,
 )
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 COLUMNS = ("session_id", "name", "value", "by", "note", "span_id")

@@ -12,8 +12,8 @@ import nanoarrow as na
 
 from spangrade.evaluator.grading.session_list import find_session_id
 from spangrade.evaluator.metrics.external import LABEL, ExternalScore, Source, external_scores, key_of
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.sql import statement

@@ -9,8 +9,8 @@ from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.metrics.external import LABEL
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.review.scores.queues import Queue
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 

@@ -16,7 +16,7 @@ from spangrade.evaluator.statistics.agreement.statistics import (
     rate,
 )
 from spangrade.evaluator.statistics.intervals import check_scipy
-from spangrade.tracer.errors import ExitCode, SpangradeError
+from spangrade.tracer.base.errors import ExitCode, SpangradeError
 
 PASSED = "passed"  # in place of a metric: the verdict on the session as a whole
 MIN_LABELS = 20  # with fewer, intervals contain the true value in less than 93% of some cases

@@ -25,7 +25,7 @@ from spangrade.evaluator.statistics.agreement.agreement import (
 from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Confusion, rate
 from spangrade.evaluator.statistics.agreement.stored import latest_run_of, stored_labels
 from spangrade.evaluator.statistics.intervals import check_scipy
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store.stored import Stored
 
 

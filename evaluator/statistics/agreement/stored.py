@@ -10,8 +10,8 @@ from spangrade.evaluator.metrics.external import LABEL
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.agreement.agreement import PASSED, Judged, Label, majorities
 from spangrade.evaluator.statistics.agreement.statistics import Confusion
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 

@@ -10,7 +10,7 @@ import orjson
 
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample, is_judged
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 
 class ChangedQuestion(NamedTuple):

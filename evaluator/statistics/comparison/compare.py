@@ -44,7 +44,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     measured,
 )
 from spangrade.evaluator.statistics.intervals import ERROR, check_scipy
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 _Question = tuple[str, tuple[Graded, ...], tuple[Graded, ...]]  # its id, its sessions in both samples
 

@@ -31,9 +31,9 @@ from spangrade.evaluator.statistics.comparison.differences import Difference, To
 from spangrade.evaluator.statistics.comparison.plan import questions_needed
 from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.evaluator.statistics.intervals import ERROR
-from spangrade.tracer.errors import ExitCode
-from spangrade.tracer.fields import FieldError
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.terminal import counted
 
 _BROKEN = re.compile(r"broken *> *(?P<number>\d+)")
 _WORSE = "worse"

@@ -18,8 +18,8 @@ from spangrade.evaluator.statistics.comparison.sample import (
     passed,
     undecided,
 )
-from spangrade.tracer.canonical_json import canonical
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.errors import InputError
 
 SESSIONS = "sessions.jsonl"
 _RESULTS = "results.json"

@@ -12,7 +12,7 @@ from spangrade.evaluator.statistics.comparison.stored_sample import (
     sample_of_condition,
     sample_of_run,
 )
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 

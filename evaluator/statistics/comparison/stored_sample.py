@@ -27,7 +27,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     passed,
     undecided,
 )
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 

@@ -15,7 +15,7 @@ from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 

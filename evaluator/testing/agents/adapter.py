@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.testing.agents.own_spans import record_own_spans
 from spangrade.evaluator.turn import ToolCall, Turn, TurnEvent
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.plugins import load_plugins
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.plugins import load_plugins
 
 GROUP = "spangrade.agents"
 FALLBACK = "callable"

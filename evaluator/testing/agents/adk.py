@@ -8,7 +8,7 @@ from typing import Any
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
-from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.base.canonical_json import json_value
 
 _USER = "user"
 _PLUGIN = "spangrade_drill"

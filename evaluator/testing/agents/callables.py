@@ -9,7 +9,7 @@ from typing import Any
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply
 from spangrade.evaluator.testing.agents.reading import pieces, read_reply
 from spangrade.evaluator.turn import Turn, UserTurn
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001 (a function keeps no conversation)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import parse_written, refusal
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import parse_written, refusal
 
 _PLACEHOLDER = re.compile(r"\{(text|session_id|question_id|turn)\}")
 _PATH = re.compile(r"\$(?:\.[^.\[\]\s]+|\[\d+\])*")

@@ -10,7 +10,7 @@ from spangrade.converters.spans.values import parse_json
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 _TO_RECORD = "call its tools by a ToolNode, or instrument LangChain (openinference-instrumentation-langchain)"
 

@@ -13,7 +13,7 @@ from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.testing.agents.callables import messages_of
 from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
-from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.base.canonical_json import json_value
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001 (the items are the conversation)

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from spangrade.evaluator.testing.agents.adapter import Answer, Reply, comes_from
 from spangrade.evaluator.testing.agents.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
-from spangrade.tracer.canonical_json import json_value
+from spangrade.tracer.base.canonical_json import json_value
 
 
 def converse(agent: Any, conversation_id: str) -> Answer | None:  # noqa: ARG001 (the messages are the conversation)

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from spangrade.evaluator.testing.agents.adapter import Reply
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
-from spangrade.tracer.canonical_json import json_value
-from spangrade.tracer.errors import type_name
+from spangrade.tracer.base.canonical_json import json_value
+from spangrade.tracer.base.errors import type_name
 
 
 async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:

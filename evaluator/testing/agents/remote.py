@@ -28,9 +28,9 @@ from spangrade.evaluator.testing.agents.reading import calls_instead, read_answe
 from spangrade.evaluator.turn import Turn, UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import current_session
-from spangrade.tracer.canonical_json import dumps
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.json_text import DoubledKeyError, parse_written, refusal
+from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.json_text import DoubledKeyError, parse_written, refusal
 
 if TYPE_CHECKING:
     import ssl

@@ -15,7 +15,7 @@ from paths import CAPTURED, ROOT
 
 from spangrade.converters.datasets.conversation_log import free_id
 from spangrade.converters.datasets.files import write_text
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 captured = pytest.mark.skipif(not CAPTURED.is_dir(), reason="the captured files are not in this checkout")
 

@@ -13,7 +13,7 @@ from command_line import Spangrade
 from paths import CAPTURED, HISTORY, ROOT, SAMPLE
 
 from spangrade.converters.datasets.formats import read_dataset
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 EVALSET = HISTORY / "cs_evalset.evalset.json"
 SIMULATION = CAPTURED / "simulation"

@@ -10,7 +10,7 @@ from paths import CAPTURED
 
 from spangrade.converters.datasets.formats import find_dataset
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, golden_of, load_golden
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 EXAMPLE = "expected, for example:"
 QUESTION = {"id": "q1", "user_inputs": ["hi"], "agents_evaluated": ["shop"], "reference_data": {}}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 QUESTION = {
     "id": "q1",

@@ -27,7 +27,7 @@ from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.columns import column, file_session
 from spangrade.evaluator.metrics.judged import shipped_definitions
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 GUIDE = SHARED / "seeds" / "evaluation_datasets.md"
 PAGE = ROOT / "docs" / "datasets.md"

@@ -18,7 +18,7 @@ from spangrade.converters.datasets.adk_history import EvalCase, read_history
 from spangrade.converters.datasets.conversation_log import question_of
 from spangrade.converters.datasets.golden import question_problems
 from spangrade.converters.datasets.simulation_csv import Row, csv_text, read_jsonl, spans_in
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Problem, Span
 
 (RESULT,) = (HISTORY / "2.13.0" / ".adk" / "eval_history").iterdir()

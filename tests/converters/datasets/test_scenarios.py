@@ -11,7 +11,7 @@ from command_line import Done
 from command_line import run as spangrade
 
 from spangrade.converters.datasets.golden import golden_of
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 SCENARIO = {

@@ -15,7 +15,7 @@ from spangrade.evaluator.audit.mutant import load_kinds, mutants_of, without_der
 from spangrade.evaluator.audit.values import changed, leaves, with_leaf
 from spangrade.evaluator.metrics.columns import file_session
 from spangrade.evaluator.session import Latency, Session, Usage
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 def made() -> Session:

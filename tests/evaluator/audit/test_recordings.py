@@ -14,7 +14,7 @@ import spangrade
 from spangrade import Selection
 from spangrade.evaluator.audit.options import Mutants
 from spangrade.evaluator.review.session_to_golden import question_of
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 # One recording of each framework; `.ci/long` audits all of them, which are of other versions and settings.
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"

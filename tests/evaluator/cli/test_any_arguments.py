@@ -24,7 +24,7 @@ from paths import SAMPLE
 from typer.main import get_command
 
 from spangrade.evaluator.cli.app import app
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.base.errors import ExitCode
 
 EXAMPLES = 300 if settings.get_current_profile_name() == "long" else 4
 CODES = {0, 1, 2, 3, 4}

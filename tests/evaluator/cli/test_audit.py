@@ -22,7 +22,7 @@ from spangrade import Selection
 from spangrade.converters.datasets.golden import load_golden
 from spangrade.evaluator.audit.mutant import mutants_of
 from spangrade.evaluator.review.session_to_golden import question_of
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 QUESTIONS = 3
 

@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from paths import SAMPLE
 from receiving import receiver
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.file_modes import umask
 from spangrade.tracer.exporter import DuckDBSpanExporter
-from spangrade.tracer.file_modes import umask
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import spool
 from spangrade.tracer.store.arrow import rows_of

@@ -16,8 +16,8 @@ from spangrade import Database
 from spangrade.evaluator.cli import compare, delete, explain, runs, score
 from spangrade.evaluator.cli.app import COMMANDS, load
 from spangrade.evaluator.cli.declare import Only, declared
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import REQUIRED, FieldError, argument, option, option_fields
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import REQUIRED, FieldError, argument, option, option_fields
 
 GIVEN: dict[str, Any] = {}
 

@@ -78,7 +78,7 @@ def test_a_command_works_with_outputs_that_are_closed_from_the_beginning(db: str
     "module",
     [
         "spangrade.tracer.configure",
-        "spangrade.tracer.command_exit",
+        "spangrade.tracer.base.command_exit",
         "typer",
         "spangrade.evaluator.cli.sessions",
         "spangrade.tracer.store.untrusted",

@@ -13,7 +13,7 @@ from command_line import Done, Spangrade
 from otlp_sessions import Said, write_golden, write_sessions
 
 from spangrade.evaluator.grading.run_list import find_run_id
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 QUESTION = {"id": "q1", "user_inputs": ["Hi"], "reference_trajectory": ["agent"]}

@@ -20,7 +20,7 @@ import spangrade as public
 from spangrade.evaluator.reports.session_text import session_text
 from spangrade.evaluator.reports.tables import sessions_table
 from spangrade.evaluator.session import Error, Latency, Session, Step, Turn, Usage
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 LONG = "会話" * 30 + "\x1b[31mred\x1b[0m" + "x" * 100
 

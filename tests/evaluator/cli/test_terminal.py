@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from command_line import spangrade
 
+from spangrade.tracer.base.terminal import printable, printable_json
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.store import Store
-from spangrade.tracer.terminal import printable, printable_json
 
 HOSTILE = {
     "escape": "\x1b[31mred\x1b[0m",

@@ -19,7 +19,7 @@ from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.derive.sync.link_traces import position_of
 from spangrade.evaluator.session import Session
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import arrow_rows
 

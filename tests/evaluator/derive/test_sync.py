@@ -17,7 +17,7 @@ from spangrade.evaluator.derive.sync import update as sync
 from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.sessions import BuiltSessions, insert_sessions
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows

@@ -32,7 +32,7 @@ from spangrade.evaluator.reports.headline import head_of_run, shown
 from spangrade.evaluator.reports.json import grade_json, write_results, written
 from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.base.errors import ExitCode, InputError
 
 BENCH = SHARED / "bench/gen.py"
 SHOP = ["shop"]  # a reference trajectory that sessions meet unless they say otherwise

@@ -15,7 +15,7 @@ from otlp_sessions import Call, Said, recorded_sessions, write_golden
 
 from spangrade import Gates
 from spangrade.evaluator.grading.verdict import exit_code
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 def graded(

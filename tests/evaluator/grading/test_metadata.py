@@ -13,7 +13,7 @@ from paths import SAMPLE
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.metadata import groups_of, parse_where
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 METADATA: dict[str, dict[str, Any]] = {
     "qa": {"complexity": "high", "priority": 1, "tags": ["refund", "vip"], "ok": True},

@@ -28,7 +28,7 @@ from spangrade.evaluator.metrics import (
 )
 from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.session import Latency, Session
-from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.base.errors import ExitCode, InputError
 
 SHOP = ["shop"]  # a reference trajectory that sessions meet unless they say otherwise
 FIT = question(trajectory=SHOP)

@@ -12,7 +12,7 @@ import spangrade
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.selection import sessions_of_questions
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 DATASET = GoldenDataset(golden_questions=(question("a", id="qa"), question("b", id="qb")))
 SESSIONS = [

@@ -15,7 +15,7 @@ from paths import SAMPLE
 import spangrade as public
 from spangrade import Selection
 from spangrade.evaluator.grading.selection import is_sampled
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 ALL = {f"conversation-{number}" for number in range(1, 5)}
 

@@ -26,7 +26,7 @@ from spangrade.evaluator.judge import (
 from spangrade.evaluator.judge.cache import VerdictCache
 from spangrade.evaluator.judge.key_locks import KeyLocks
 from spangrade.evaluator.judge.models.gemini import GeminiJudge
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 
 
 async def test_a_verdict_is_kept_in_the_file_for_the_next_run(gemini, tmp_path):

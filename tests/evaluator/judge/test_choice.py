@@ -14,7 +14,7 @@ from spangrade.evaluator.judge import (
 )
 from spangrade.evaluator.judge.cache import default_cache_path
 from spangrade.evaluator.similarity_utils import is_similar_text
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 async def test_the_default_judge_asks_gemini_and_keeps_verdicts_where_the_variable_says(

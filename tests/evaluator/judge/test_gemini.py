@@ -21,7 +21,7 @@ from spangrade.evaluator.judge import (
     same_meaning,
     satisfies,
 )
-from spangrade.tracer.errors import ExitCode
+from spangrade.tracer.base.errors import ExitCode
 
 # --- what is asked, and what is made of the answer
 

@@ -19,7 +19,7 @@ from spangrade.evaluator.judge import (
 )
 from spangrade.evaluator.judge.choice import judge_of_run
 from spangrade.evaluator.judge.factory import judge_from
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 @pytest.mark.parametrize(

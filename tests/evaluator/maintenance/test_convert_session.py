@@ -12,7 +12,7 @@ from command_line import Spangrade
 from paths import HISTORY, SAMPLE
 
 from spangrade.evaluator.review.session_to_golden import question_of
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 UUID = "571ca708-c6f5-4abd-98f0-f508bb954628"
 

@@ -21,8 +21,8 @@ from receiving import receiver, request
 import spangrade as spangrade_api
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.maintenance.delete import RUN_TABLES, Deleted, delete
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.quantities import parse_time
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.quantities import parse_time
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of

@@ -14,7 +14,7 @@ import pytest
 
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.maintenance.delete import delete
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, compact
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from short_form import examples
 
 from spangrade.evaluator.mcp.answers import NOTE, OURS, Asked, answer, shorten, tokens, whole
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 
 ABOUT = {"rows": 3}
 JSON = st.recursive(

@@ -16,7 +16,7 @@ from grading import grade
 from spangrade.converters.datasets.golden import golden_of
 from spangrade.evaluator.metrics import parse_metric
 from spangrade.evaluator.session import Session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
 

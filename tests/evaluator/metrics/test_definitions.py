@@ -11,7 +11,7 @@ from paths import CAPTURED
 
 from spangrade.evaluator.metrics.definitions import MANAGED, definitions_of, load_definitions
 from spangrade.evaluator.metrics.judged import METRICS, judged
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 PARTS = {
     "instruction": "Judge the greeting.",

@@ -22,7 +22,7 @@ from spangrade.evaluator.metrics.columns import COLUMNS
 from spangrade.evaluator.metrics.definitions import MANAGED
 from spangrade.evaluator.metrics.files import requested, with_files
 from spangrade.evaluator.metrics.queries import Query, load_query
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 SPANS = SAMPLE / "spans.otlp.jsonl"

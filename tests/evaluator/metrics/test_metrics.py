@@ -16,7 +16,7 @@ from spangrade.evaluator.metrics.causes import Cause
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.metrics.registry import parse_metrics, version_of
 from spangrade.evaluator.session import Latency, RequestedCall, Usage
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 TRAJECTORY = (
     "trajectory_exact_match",

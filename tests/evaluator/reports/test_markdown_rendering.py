@@ -19,7 +19,7 @@ from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.statistics.comparison.compare import compare
 from spangrade.evaluator.statistics.comparison.gate import Compared, judge, parse_gate
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
-from spangrade.tracer.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False, "html": True})
 # What each text is shown as: one line, in which nothing ends the code span or the cell.

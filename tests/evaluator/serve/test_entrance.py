@@ -20,7 +20,7 @@ from spangrade.evaluator.serve.entrance import COOKIE, Entrance, Proxy, ServedSi
 from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.evaluator.view.app import create_app
 from spangrade.evaluator.view.database import ViewedDatabase
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 ONE = "conversation-1"
 FORM = "application/x-www-form-urlencoded"

@@ -34,7 +34,7 @@ from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.results.alarms import stored_alarms
 from spangrade.evaluator.serve.backup import DATABASE, rows_of_tables
 from spangrade.evaluator.serve.keys import KeyFile, Role
-from spangrade.tracer.errors import StoreLockedError
+from spangrade.tracer.base.errors import StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.turns import taking_turns, turns_at
 

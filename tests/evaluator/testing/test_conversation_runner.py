@@ -16,7 +16,7 @@ from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, JudgeUnavailable, use_judge
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch
 from spangrade.evaluator.turn import AgentTurn, Conversation, ToolCall, TurnEvent, UserTurn
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 
 QUESTION = "What's the weather like in San Francisco?"

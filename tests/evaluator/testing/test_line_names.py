@@ -21,7 +21,7 @@ from spangrade.evaluator.turn import (
     load_conversation_json,
     make_turn,
 )
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 @dataclass

@@ -18,7 +18,7 @@ from spangrade.evaluator.turn import (
     check_conversation,
     load_conversation,
 )
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 # The usage example of the document.
 WEATHER = [

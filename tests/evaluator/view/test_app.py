@@ -23,10 +23,10 @@ import spangrade as spangrade_api
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.server import HOST
+from spangrade.tracer.base.http_server import listen
+from spangrade.tracer.base.terminal import printable
 from spangrade.tracer.files import read_otlp
-from spangrade.tracer.http_server import listen
 from spangrade.tracer.store import Store
-from spangrade.tracer.terminal import printable
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from spangrade.evaluator.view.compare_page import (
     compare_sessions_page,
     difference_shown,
 )
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 pytest.importorskip("scipy", reason="needs the extra `stats`")

@@ -19,7 +19,7 @@ import spangrade as package
 from spangrade.evaluator.view.golden_form import CallRow, form_fields, golden_form, tried
 from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.evaluator.view.session_source import stored_session
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 ATTACK = "</textarea><script>window.hit=1</script>\"'>"

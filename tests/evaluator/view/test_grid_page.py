@@ -14,7 +14,7 @@ from serving import Served, serving
 
 import spangrade
 from spangrade.evaluator.view.grid_page import grid_page, grid_part, shown_direction
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 # Of each question the sessions in the runs `first` and `second`: whether each passed, its value of `quality`.

@@ -18,7 +18,7 @@ from serving import Served, serving
 import spangrade as package
 from spangrade.evaluator.view.judge_page import judge_page
 from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 WORKS = [Said("Where is it?", calls=[Call("look_up", {"id": 1})])]

@@ -19,7 +19,7 @@ import spangrade as package
 from spangrade.evaluator.statistics.intervals import rates_interval
 from spangrade.evaluator.view.overview_page import causes_part, overview_page
 from spangrade.evaluator.view.rendering import count, seconds, usd
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 DAY_NS = 86_400 * 10**9

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spangrade.evaluator.view.filters import NAMES
 from spangrade.evaluator.view.query_line import line_of, parse_line
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 @pytest.mark.parametrize(

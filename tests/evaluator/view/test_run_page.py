@@ -21,7 +21,7 @@ from spangrade.evaluator.view.charts import distribution
 from spangrade.evaluator.view.run_page import BARS, run_page, runs_page
 from spangrade.evaluator.view.sessions_page import count_page
 from spangrade.evaluator.view.trends_page import trends_page
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 

@@ -13,7 +13,7 @@ from serving import Served, serving
 
 import spangrade as package
 from spangrade.evaluator.view.sessions_page import sessions_page
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 

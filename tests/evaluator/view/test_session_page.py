@@ -25,7 +25,7 @@ from spangrade.evaluator.view.links import ServerLinks
 from spangrade.evaluator.view.rendering import render
 from spangrade.evaluator.view.session_page import session_page, session_part
 from spangrade.evaluator.view.texts import CHUNK, LONGEST
-from spangrade.tracer.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.store import Store
 
 UNKNOWN = object()

@@ -20,7 +20,7 @@ from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.session import Error, Session
 from spangrade.evaluator.view.sessions_page import sessions_page
 from spangrade.evaluator.view.tools_page import tools_page
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 

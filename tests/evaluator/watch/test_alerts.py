@@ -31,7 +31,7 @@ from spangrade.evaluator.watch.alert_messages import change_body
 from spangrade.evaluator.watch.options import Pages, WatchOptions, WebhookFormat
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.evaluator.watch.webhook import Webhook
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store

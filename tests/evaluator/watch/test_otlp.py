@@ -15,7 +15,7 @@ from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by,
 from spangrade import __version__
 from spangrade.evaluator.watch.telemetry import Telemetry
 from spangrade.evaluator.watch.watch import Watch
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 PROTOCOLS = {"http/protobuf": http_sink, "grpc": grpc_sink}
 

@@ -23,7 +23,7 @@ from spangrade.evaluator.view.run_page import runs_page
 from spangrade.evaluator.view.run_summary import run_summary
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.watch import Watch
-from spangrade.tracer.errors import InputError, StoreError
+from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem
 from spangrade.tracer.store import Store

@@ -26,7 +26,7 @@ from spangrade.evaluator.watch.deliveries import FOREIGN, KEY_VARIABLE, RETRY_AF
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.evaluator.watch.watch import Watch
 from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 SECRET = b"0123456789abcdef"
 

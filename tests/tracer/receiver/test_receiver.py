@@ -43,8 +43,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from receiving import Receiver, receiver, request, self_signed, start
 
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.loopback import is_loopback
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.ingest import Ingest

@@ -18,9 +18,9 @@ import requests
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from receiving import Receiver, receiver, request, self_signed
 
+from spangrade.tracer.base.terminal import LogFormat, LogLevel, log_of_service
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.store import Store
-from spangrade.tracer.terminal import LogFormat, LogLevel, log_of_service
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 

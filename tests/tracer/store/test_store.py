@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from spangrade.tracer.errors import StoreError, StoreLockedError
+from spangrade.tracer.base.errors import StoreError, StoreLockedError
 from spangrade.tracer.exporter import DuckDBSpanExporter
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Added, Store
@@ -102,7 +102,7 @@ def test_another_process_that_writes_is_named_as_the_reason(tmp_path: Path) -> N
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     executable = Path(sys.executable).resolve().name
     assert done.stderr.splitlines()[-1] == (
-        f"spangrade.tracer.errors.StoreLockedError: {db}: another process has this database open "
+        f"spangrade.tracer.base.errors.StoreLockedError: {db}: another process has this database open "
         f"({executable}, PID {os.getpid()}): close it there, or try again when it is done"
     )
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from made_once import copy_of, made_once
 
-from spangrade.tracer.errors import StoreError
+from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Added, Store
 

@@ -19,7 +19,7 @@ from spangrade.converters.datasets.call_rules import Rule
 from spangrade.evaluator.grading.settings import load_settings
 from spangrade.evaluator.review.mining.call_rules import mine_rules
 from spangrade.evaluator.review.mining.write_rules import add_rules
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 @pytest.mark.parametrize("seed", [1, 2])

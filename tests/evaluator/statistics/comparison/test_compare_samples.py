@@ -22,7 +22,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     passed,
     undecided,
 )
-from spangrade.tracer.terminal import counted
+from spangrade.tracer.base.terminal import counted
 
 SHARE = Measured(True, (0.0, 1.0), "share")
 

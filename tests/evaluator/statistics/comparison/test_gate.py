@@ -28,7 +28,7 @@ from spangrade.evaluator.statistics.comparison.gate import (
 )
 from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
-from spangrade.tracer.errors import ExitCode, InputError
+from spangrade.tracer.base.errors import ExitCode, InputError
 
 RUN = Sample("a", "a", (), {}, {}, {}, {})
 SHARE = Measured(True, (0.0, 1.0), "share")

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
 from typing import Any
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import re
 import time
 from datetime import UTC, datetime
 
-from spangrade.tracer.errors import InputError
-from spangrade.tracer.fields import FieldError
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.fields import FieldError
 
 _AGE = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}

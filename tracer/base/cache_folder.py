@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 FOLDER_VARIABLE = "SPANGRADE_CACHE_DIR"
 

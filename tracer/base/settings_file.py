@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 FILE_VARIABLE = "SPANGRADE_CONFIG"
 FILE_NAMES = ("spangrade.toml", "spangrade.json", "pyproject.toml")
@@ -75,7 +75,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 def _json(file: Path, text: str) -> Any:
     from json import JSONDecodeError
 
-    from spangrade.tracer.json_text import parse_written, refusal
+    from spangrade.tracer.base.json_text import parse_written, refusal
 
     try:
         return parse_written(text)

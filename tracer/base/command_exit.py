@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from spangrade.tracer.errors import ExitCode, SpangradeError, type_name
-from spangrade.tracer.terminal import warn
+from spangrade.tracer.base.errors import ExitCode, SpangradeError, type_name
+from spangrade.tracer.base.terminal import warn
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 VARIABLE = "SPANGRADE_UMASK"
 _DEFAULT = 0o077

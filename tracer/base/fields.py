@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from keyword import iskeyword
 from typing import Any, NamedTuple, TypeVar
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)

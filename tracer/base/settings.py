@@ -15,10 +15,10 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Self,
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from spangrade.tracer.errors import InputError, hint
-from spangrade.tracer.fields import FieldError
-from spangrade.tracer.json_text import parse_written, refusal
-from spangrade.tracer.settings_file import find_settings
+from spangrade.tracer.base.errors import InputError, hint
+from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.json_text import parse_written, refusal
+from spangrade.tracer.base.settings_file import find_settings
 
 DEFAULT = "default"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from spangrade.tracer.errors import type_name
+from spangrade.tracer.base.errors import type_name
 
 _MAX_DEPTH = 100
 _MAX_PARTS = 250_000  # 0.2 s; objects that refer to each other back and forth would have no end

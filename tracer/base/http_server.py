@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-from spangrade.tracer.errors import InputError
+from spangrade.tracer.base.errors import InputError
 
 
 def http_config(app: Any, grace_s: int, **more: Any) -> uvicorn.Config:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TextIO
 
-from spangrade.tracer.errors import one_line
+from spangrade.tracer.base.errors import one_line
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _INDENT = "\n  "

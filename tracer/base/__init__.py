@@ -1,0 +1,1 @@
+"""What every other room stands on: errors, JSON, fields, settings, the terminal. It imports none of them."""
