@@ -100,7 +100,7 @@ class Observations:
     they are useless. The records up to the arrival `seq` are observed, except the ranges of arrivals in
     `missed`, each after a first number and up to a last. `again` are the ranges in which records of traces
     that were derived before are still to be observed, by purpose; None for a few records. `order` tells in
-    which order the sessions come.
+    which order the sessions come. Once all of them `is_linked`, the sessions that changed are to be built.
     """
 
     def __init__(self) -> None:
@@ -109,9 +109,11 @@ class Observations:
         self.missed: list[tuple[int, int]] = []
         self.again: dict[str, list[tuple[int, int]] | None] = {}
         self.order = Order()
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Forget the observations: they are derived, or of no use."""
+        self.is_linked = False
         self._traces: _Bounded[ObservedTrace] = _Bounded()
         self._by_trace: dict[str, tuple[int, ...]] = {}
         self._whole: set[str] = set()  # traces
@@ -122,7 +124,7 @@ class Observations:
     def start(self, revision: int, settings: Settings, seq: int) -> None:
         """Forget the observations unless they are of this state; `seq` is the last derived arrival."""
         if self.derived != (revision, settings):
-            self._forget()
+            self.forget()
             self.derived, self.seq, self.missed, self.again = (revision, settings), seq, [], {}
 
     def advance(self, revision: int) -> None:

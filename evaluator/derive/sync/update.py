@@ -5,6 +5,9 @@ that could be built at once. Once all records are observed, the new traces are l
 the changed sessions are written. Then each changed session replaces its earlier state: as it was built at
 once, if linking confirms that it has all its traces, else built from their observations.
 
+A backlog goes through these phases in parts of `_DERIVED_AT_ONCE` records, one after the other, so that what
+is held of it is bounded, and its first sessions are there before its last are read.
+
 Each step of linking and building is one transaction, after which the work can stop and continue in another
 process, which repeats the observations that it needs. So the database is open in short windows, between which
 other processes can open it. Memory does not grow with the database.
@@ -72,6 +75,9 @@ from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.turns import turns_at
 from spangrade.tracer.store.untrusted import column_types, table_problem
 
+# Records of a backlog that are derived before the next ones are observed. A session with records in several
+# such parts is built in each of them.
+_DERIVED_AT_ONCE = 500_000
 _LINKED_AT_ONCE = 4_096  # traces
 # Of sessions that are built, or written, at once; a larger one is built alone.
 _BUILT_AT_ONCE = 32_768  # records
@@ -164,12 +170,21 @@ def steps(
     those of earlier calls or of an import.
     """
     start(store, observations)
-    done, last = derived_up_to(store) or 0, newest(store)
-    if last > done:
+    while True:
+        yield from _part(store, observations, in_order, until_s)
+        if time.monotonic() >= until_s or not stale(store):
+            return
+
+
+def _part(store: Store, observations: Observations, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
+    """Derive what is observed already or, of a backlog, at most `_DERIVED_AT_ONCE` records."""
+    done = derived_up_to(store) or 0
+    last = min(newest(store), max(observations.seq, done + _DERIVED_AT_ONCE))
+    if last > done and not observations.is_linked:
         yield from _observe(store, observations, last, in_order, until_s)
         if observations.seq < last or observations.missed:
             return
-        store.query(_sql("new_traces"), {"seq": done})
+        store.query(_sql("new_traces"), {"seq": done, "last": last})
         store.query("CREATE OR REPLACE TEMP TABLE earlier AS FROM new_traces WHERE is_known")
         yield from _observe_again(store, observations, "link", in_order, until_s)
         if observations.again["link"]:
@@ -186,6 +201,8 @@ def steps(
     yield from _observe_again(store, observations, "build", in_order, until_s)
     if not observations.again["build"]:
         yield from _build(store, observations, in_order, until_s)
+        if not changed_sessions(store):
+            observations.forget()
 
 
 def start(store: Store, observations: Observations) -> None:
@@ -289,6 +306,7 @@ def _link(store: Store, observations: Observations, done: int, last: int) -> Ite
     with _step(store, observations):
         _mark_changed(store, sessions_with_logs(store, after=done))
         store.query("UPDATE derived.progress SET seq = $seq", {"seq": last})
+    observations.is_linked = True
 
 
 def _whole_traces(

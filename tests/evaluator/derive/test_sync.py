@@ -126,6 +126,36 @@ def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
         assert sorted(load(store), key=lambda s: s.session_id) == small_steps
 
 
+@pytest.mark.parametrize("records", [1, 5, 8, 24])
+def test_a_backlog_is_derived_in_parts_each_to_its_end(
+    records: int, small_steps: list[Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 5 or 1 records a trace has its spans in two parts; a session always has, but in one of 24."""
+    monkeypatch.setattr(sync, "_DERIVED_AT_ONCE", records)
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(interleaved())
+        steps = sync.steps(store, Observations())
+        built_at = [sync.derived_up_to(store) for session_ids in steps if session_ids]
+        assert not stale(store)
+        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
+    assert sorted(set(built_at)) == [*range(records, 24, records), 24]
+
+
+def test_a_part_of_a_backlog_is_built_before_the_next_is_read_however_often_it_is_left(
+    small_steps: list[Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "_DERIVED_AT_ONCE", 8)
+    observations = Observations()
+    reached = []
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(interleaved())
+        while not reached or stale(store):
+            next(sync.steps(store, observations))  # as if no window were longer than a step
+            reached.append((sync.derived_up_to(store), len(sync.changed_sessions(store))))
+        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
+    assert {up_to for up_to, changed in reached if not changed} >= {8, 16, 24}
+
+
 def test_a_second_row_of_a_session_is_refused_by_name(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(interleaved())

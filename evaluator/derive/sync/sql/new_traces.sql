@@ -1,4 +1,4 @@
--- The traces that got spans or logs since the last derivation, in the order of arrival. Those that an
+-- The traces that got spans or logs after an arrival and up to another, in the order of arrival. Those that an
 -- interrupted derivation has linked already, with all of these, are left out.
 CREATE OR REPLACE TEMP TABLE new_traces AS
 SELECT
@@ -11,9 +11,9 @@ SELECT
 FROM (
     SELECT trace_id, min(seq) AS first_seq, max(seq) AS last_seq, count(*) FILTER (NOT is_own) AS records
     FROM (
-        SELECT trace_id, seq, false AS is_own FROM spans WHERE seq > $seq
+        SELECT trace_id, seq, false AS is_own FROM spans WHERE seq > $seq AND seq <= $last
         UNION ALL
-        SELECT trace_id, seq, scope_name IS NOT DISTINCT FROM 'spangrade.watch' FROM logs WHERE seq > $seq AND trace_id IS NOT NULL
+        SELECT trace_id, seq, scope_name IS NOT DISTINCT FROM 'spangrade.watch' FROM logs WHERE seq > $seq AND seq <= $last AND trace_id IS NOT NULL
     )
     GROUP BY trace_id
 ) AS new
