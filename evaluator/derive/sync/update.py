@@ -77,7 +77,7 @@ from spangrade.tracer.store.untrusted import column_types, table_problem
 
 # Records of a backlog that are derived before the next ones are observed. A session with records in several
 # such parts is built in each of them.
-_DERIVED_AT_ONCE = 500_000
+_DERIVED_AT_ONCE = 200_000
 _LINKED_AT_ONCE = 4_096  # traces
 # Of sessions that are built, or written, at once; a larger one is built alone.
 _BUILT_AT_ONCE = 32_768  # records
