@@ -184,7 +184,8 @@ def _call(part: dict[str, Any], call_id: str | None) -> MessageCall:
 
 
 def _result(part: dict[str, Any]) -> ToolResult:
-    result, origin = first_of(part, _RESULT_KEYS), part.get("origin", part)  # Haystack's
+    result = first_of(part, _RESULT_KEYS)
+    origin = given if isinstance(given := part.get("origin"), dict) else part  # Haystack's
     if isinstance(result, dict) and "value" in result and text(result.get("type")) in _OUTPUTS:
         result = result["value"]
     name, failed = text(first_of(origin, _NAME_KEYS)), _is_marked_failed(part)

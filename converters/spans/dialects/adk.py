@@ -45,7 +45,7 @@ def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, 
         semconv.TOOL_CALL_ARGUMENTS: attributes.get("gcp.vertex.agent.tool_call_args"),
         semconv.TOOL_CALL_RESULT: attributes.get("gcp.vertex.agent.tool_response"),
     }
-    if set(of_tool.values()) == {"{}"}:  # written if content is not captured
+    if all(value == "{}" for value in of_tool.values()):  # written if content is not captured
         of_tool = {}
     own = {name: v for name, v in of_tool.items() if name not in attributes and text(v) not in _UNREADABLE}
     request, response = (json_object(attributes.get(name)) for name in (_REQUEST, _RESPONSE))
