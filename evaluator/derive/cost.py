@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import translate
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spangrade.converters.spans.observation import ModelCall
 from spangrade.evaluator.session import LLMCall
@@ -21,7 +21,7 @@ from spangrade.evaluator.session import LLMCall
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
 
-_PRICED_NS = 1_800 * 10**9  # prices that depend on the time of day change on the half hour
+_DAY_NS = 86_400 * 10**9
 # A date (2025-05-20, 20250520, 0613) or a revision (001, v1:0) at the end of a model's name.
 _REVISION = re.compile(r"(?:[-@](?:\d{4}-\d\d-\d\d|\d\d-\d\d|\d{8}|\d{3,4}|v\d+(?::\d+)?))+$")
 # Amazon's names of models (`us.anthropic.claude-…`), which other libraries record without a provider.
@@ -40,6 +40,9 @@ class _Rates(NamedTuple):
     cached: Decimal
     written: Decimal
     output: Decimal
+
+
+_ByCall = Literal["by call"]
 
 
 class Price(NamedTuple):
@@ -67,7 +70,7 @@ def price(call: ModelCall, prices: Iterable[OwnPrice] = ()) -> Price | None:
         return None  # counts that contradict each other
     if (own := own_cost(call, fresh, prices)) is not None:
         return Price(own, estimated=False, own=True)
-    priced = _priced_model(call.model, call.requested_model, call.provider, call.span.start_ns // _PRICED_NS)
+    priced = _priced_model(call.model, call.requested_model, call.provider, call.span.start_ns // _DAY_NS)
     if priced is None:
         return None
     model, rates, estimated = priced
@@ -76,7 +79,8 @@ def price(call: ModelCall, prices: Iterable[OwnPrice] = ()) -> Price | None:
         if cached or written:
             cost += cached * rates.cached + written * rates.written
         return Price(float(cost), estimated)
-    found = _find(model, call.provider, rates, given, answered, cached, written)
+    at = datetime.fromtimestamp(call.span.start_ns // 10**9, UTC)
+    found = _find(model, call.provider, at, given, answered, cached, written)
     return None if found is None else Price(float(found.total_price), estimated)
 
 
@@ -107,37 +111,42 @@ def models_of(llm_calls: Iterable[LLMCall]) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _priced_model(
-    model: str | None, requested: str | None, provider: str | None, half_hour: int
-) -> tuple[str, _Rates | datetime, bool] | None:
+    model: str | None, requested: str | None, provider: str | None, day: int
+) -> tuple[str, _Rates | _ByCall, bool] | None:
     """Return the name that has a price, its rates (see `_rates`), and whether they are an estimate."""
     exact = list(dict.fromkeys(name for name in (model, requested) if name))
     names = [(name, False) for name in exact]
     names += [(_REVISION.sub("", name), True) for name in exact if _REVISION.search(name)]
     for name, estimated in names:
-        rates = _rates(name, provider, half_hour)
+        rates = _rates(name, provider, day)
         if rates is not None:
             return name, rates, estimated
     return None
 
 
-def _rates(model: str, provider: str | None, half_hour: int) -> _Rates | datetime | None:
-    """Return a model's rates; the time at which to price each call if it has tiers; None if it has no price.
+def _rates(model: str, provider: str | None, day: int) -> _Rates | _ByCall | None:
+    """Return a model's rates on a day; None if it has no price.
+
+    With tiers, or prices by the time of day, each call is priced by itself.
 
     The library takes 95 µs per call, as much as all the rest of deriving one. A price without tiers is linear
     in each kind of token, so its answers for one token of each kind hold for any number.
     """
-    from genai_prices.types import TieredPrices
+    from genai_prices.types import ConditionalPrice, TieredPrices, TimeOfDateConstraint
 
-    at = datetime.fromtimestamp(half_hour * 1_800, UTC)
+    at = datetime.fromtimestamp(day * 86_400, UTC)
     found = _find(model, provider, at, 1, 0, 0, 0)
     if found is None:
         return None
     if any(isinstance(value, TieredPrices) for value in vars(found.model_price).values()):
-        return at
+        return "by call"
+    listed: list[ConditionalPrice] = found.model.prices if isinstance(found.model.prices, list) else []
+    if any(isinstance(one.constraint, TimeOfDateConstraint) for one in listed):
+        return "by call"
     # (input, output, of the input: read from the cache, written to the cache)
     kinds = ((1, 0, 0, 0), (1, 0, 1, 0), (1, 0, 0, 1), (0, 1, 0, 0))
     prices = [answer.total_price for kind in kinds if (answer := _find(model, provider, at, *kind))]
-    return _Rates(*prices) if len(prices) == len(kinds) else at
+    return _Rates(*prices) if len(prices) == len(kinds) else "by call"
 
 
 def _find(
