@@ -17,6 +17,7 @@ from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.sql import statement
 
 _FETCH = 1_024
+_NEWEST = 2**63 - 1  # no arrival is later
 # What another process gets at once: some 15 MB of spans with messages.
 AT_ONCE = 8_192  # rows
 AT_ONCE_BYTES = 32_000_000
@@ -116,9 +117,10 @@ def _select(
     )
 
 
-def sessions_with_logs(store: Store, after: int) -> set[str]:
-    """Return the ids of the sessions that got session logs after an arrival."""
-    return {session_id for session_id, *_ in store.query(_session_logs(), {"seq": after})}
+def sessions_with_logs(store: Store, after: int, upto: int) -> set[str]:
+    """Return the ids of the sessions that got session logs after an arrival and up to another."""
+    found = store.query(_session_logs(), {"seq": after, "last": upto})
+    return {session_id for session_id, *_ in found}
 
 
 def logged(store: Store, session_ids: Iterable[str], *, in_runs: bool = True) -> dict[str, Logged]:
@@ -129,7 +131,7 @@ def logged(store: Store, session_ids: Iterable[str], *, in_runs: bool = True) ->
     wanted = arrow_column("session_id", list(session_ids))
     rows = store.query(
         f"SELECT * FROM ({_session_logs()}) SEMI JOIN wanted USING (session_id) ORDER BY ALL",  # noqa: S608 (our own text)
-        {"seq": 0},
+        {"seq": 0, "last": _NEWEST},
         wanted=wanted,
     )
     state: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}

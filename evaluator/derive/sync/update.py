@@ -304,7 +304,7 @@ def _link(store: Store, observations: Observations, done: int, last: int) -> Ite
             _mark_changed(store, changed)
         yield
     with _step(store, observations):
-        _mark_changed(store, sessions_with_logs(store, after=done))
+        _mark_changed(store, sessions_with_logs(store, after=done, upto=last))
         store.query("UPDATE derived.progress SET seq = $seq", {"seq": last})
     observations.is_linked = True
 

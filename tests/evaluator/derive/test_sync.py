@@ -18,7 +18,7 @@ from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.sessions import BuiltSessions, insert_sessions
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import StoreError
-from spangrade.tracer.span import Span
+from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 
@@ -154,6 +154,26 @@ def test_a_part_of_a_backlog_is_built_before_the_next_is_read_however_often_it_i
             reached.append((sync.derived_up_to(store), len(sync.changed_sessions(store))))
         assert sorted(load(store), key=lambda s: s.session_id) == small_steps
     assert {up_to for up_to, changed in reached if not changed} >= {8, 16, 24}
+
+
+def test_a_session_log_counts_in_the_part_of_a_backlog_in_which_it_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "_DERIVED_AT_ONCE", 2)
+    first, second = interleaved()[:2], interleaved()[2:4]
+    log = LogRecord(
+        None, None, 1, None, attributes={"gen_ai.conversation.id": "s0", "spangrade.state": {"a": 1}}
+    )
+    with Store.open(tmp_path / "s.duckdb") as store:
+        for records in (first, second, [log]):
+            store.add(records)
+        steps = sync.steps(store, Observations())
+        assert [(ids, sync.derived_up_to(store)) for ids in steps if ids] == [
+            ({"s0"}, 2),
+            ({"s1"}, 4),
+            ({"s0"}, 5),
+        ]
+        assert [session.state_variables for session in load(store, "s0")] == [{"a": 1}]
 
 
 def test_a_second_row_of_a_session_is_refused_by_name(tmp_path: Path) -> None:

@@ -5,4 +5,4 @@ SELECT
     attributes->'$."spangrade.state"' AS state,
     attributes->>'$."spangrade.app_name"' AS app_name
 FROM logs
-WHERE trace_id IS NULL AND seq > $seq AND session_id IS NOT NULL
+WHERE trace_id IS NULL AND seq > $seq AND seq <= $last AND session_id IS NOT NULL
