@@ -19,15 +19,15 @@ from spangrade import tracer
 from spangrade.converters.datasets.call_rules import Rule
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
+from spangrade.evaluator.agents.adapters import converse
+from spangrade.evaluator.agents.capture import keep, take_turn
+from spangrade.evaluator.agents.current_test import BegunConversation, current_test
+from spangrade.evaluator.agents.exchange import Exchange, ObservedCall
+from spangrade.evaluator.agents.turn_similarity import is_similar_turn
 from spangrade.evaluator.derive.origin import origin_tag
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.judge import Judge
 from spangrade.evaluator.similarity_utils import Similarity, is_pattern
-from spangrade.evaluator.testing.agents import converse
-from spangrade.evaluator.testing.capture import keep, take_turn
-from spangrade.evaluator.testing.current_test import BegunConversation, current_test
-from spangrade.evaluator.testing.exchange import Exchange, ObservedCall
-from spangrade.evaluator.testing.turn_similarity import is_similar_turn
 from spangrade.evaluator.turn import AgentTurn, Conversation, Turn, UserTurn, check_conversation
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.errors import InputError, text_of

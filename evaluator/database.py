@@ -63,6 +63,8 @@ from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.stored import Stored
 
 if TYPE_CHECKING:
+    from spangrade.evaluator.agents.accept import Accepted
+    from spangrade.evaluator.agents.earlier import FlippedSince
     from spangrade.evaluator.audit.failure_to_golden import Corrected
     from spangrade.evaluator.audit.options import Mutants
     from spangrade.evaluator.audit.report import Audit
@@ -75,8 +77,6 @@ if TYPE_CHECKING:
     from spangrade.evaluator.metrics.causes import Evidence
     from spangrade.evaluator.results.alarms import Alarm
     from spangrade.evaluator.review.mining.call_rules import MinedRule
-    from spangrade.evaluator.running.accept import Accepted
-    from spangrade.evaluator.running.earlier import FlippedSince
     from spangrade.evaluator.serve.serve import ServeOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
@@ -548,8 +548,8 @@ class Database:
 
         Raises InputError for what cannot be used, before the agent runs.
         """
-        from spangrade.evaluator.running.find_agent import agent_of
-        from spangrade.evaluator.running.run import run_agent
+        from spangrade.evaluator.agents.find_agent import agent_of
+        from spangrade.evaluator.agents.run import run_agent
         from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 
         asked = self._settings.run
@@ -599,7 +599,7 @@ class Database:
         That is the last of the branch that is checked out, else of the branch that it is to go into, and of a
         run that was settled its baseline; None if there is none.
         """
-        from spangrade.evaluator.running.earlier import flips_since
+        from spangrade.evaluator.agents.earlier import flips_since
 
         with self.stored.reading(derived=False) as store:
             return flips_since(store, run, Path.cwd())
@@ -609,7 +609,7 @@ class Database:
 
         Nothing is written until `write()` is called. Raises InputError for a file that cannot be edited.
         """
-        from spangrade.evaluator.running.accept import accept
+        from spangrade.evaluator.agents.accept import accept
 
         ids = [one.session_id for one in run.sessions if one.session_id is not None]
         with self.stored.reading() as store:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from spangrade import Database, ExitCode, Run
-    from spangrade.evaluator.running.earlier import FlippedSince
+    from spangrade.evaluator.agents.earlier import FlippedSince
     from spangrade.evaluator.statistics.comparison.gate import Compared
     from spangrade.evaluator.watch.options import ScoresTo
     from spangrade.evaluator.watch.send_scores import SentScores

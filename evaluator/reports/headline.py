@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from spangrade.evaluator.agents.earlier import FlippedSince
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.reports.flips import lines_that_differ, sessions_of
 from spangrade.evaluator.reports.repeats import repeats_line
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
-from spangrade.evaluator.running.earlier import FlippedSince
 from spangrade.evaluator.statistics.clusters import what_went_wrong
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison
 from spangrade.evaluator.statistics.comparison.gate import Compared, GateOutcome, GateResult, compared_text

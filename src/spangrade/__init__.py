@@ -24,6 +24,7 @@ TYPE_CHECKING = False  # what `typing` says, which takes 5 ms to import
 if TYPE_CHECKING:
     from typing import Any
 
+    from spangrade.evaluator.agents.adapters.remote import ChatAgent, HttpAgent
     from spangrade.evaluator.audit.options import Mutants
     from spangrade.evaluator.database import Database, grade, list_metrics, open, sessions  # noqa: A004 (as in duckdb.connect)
     from spangrade.evaluator.grading.run import Run
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         metric,
     )
     from spangrade.evaluator.session import Session
-    from spangrade.evaluator.testing.agents.remote import ChatAgent, HttpAgent
     from spangrade.evaluator.watch.options import WatchOptions
     from spangrade.tracer.base.errors import (
         ExitCode,
@@ -81,7 +81,7 @@ _HOMES = {
     "evaluator.grading.run": ("Run",),
     "evaluator.grading.run_options": ("RunOptions",),
     "evaluator.session": ("Session",),
-    "evaluator.testing.agents.remote": ("ChatAgent", "HttpAgent"),
+    "evaluator.agents.adapters.remote": ("ChatAgent", "HttpAgent"),
     "evaluator.watch.options": ("WatchOptions",),
     "tracer.configure": ("configure",),
     "tracer.base.errors": ("ExitCode", "InputError", "SpangradeError", "StoreError", "StoreLockedError"),

@@ -10,8 +10,8 @@ import pytest
 from made_once import copy_of_sample, new_store
 
 import spangrade
+from spangrade.evaluator.agents.recorded import newest_mark, tags_of
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.running.recorded import newest_mark, tags_of
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 

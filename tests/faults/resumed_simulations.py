@@ -38,8 +38,8 @@ import agent
 from spangrade.converters.datasets.golden import load_golden
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.judge import Judgement, JudgeRun, load_judge
-from spangrade.evaluator.running.hold import Conversations, Task
-from spangrade.evaluator.running.recorded import Recorder
+from spangrade.evaluator.agents.hold import Conversations, Task
+from spangrade.evaluator.agents.recorded import Recorder
 
 class AtOnce:
     name = "at-once"

@@ -27,7 +27,7 @@ BY_TIME = re.compile(r"ORDER BY[^;]{0,200}\bgraded_at\b")
 OF_RUNS = {
     "evaluator/grading/run_list.py",
     "evaluator/grading/runs.sql",
-    "evaluator/running/earlier_runs.sql",
+    "evaluator/agents/earlier_runs.sql",
     "evaluator/statistics/agreement/latest_run_of.sql",
     "evaluator/statistics/comparison/measured.sql",
     "evaluator/statistics/comparison/questions.sql",

@@ -1,0 +1,77 @@
+"""The interface of adapters: a conversation with an agent of any kind is a function to call for each turn.
+
+Adapters are entry points of the group `spangrade.agents`. They recognize their kind of agent by the name of
+the module that defines its class, so that no framework is imported that the test does not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from spangrade.evaluator.agents.adapters.own_spans import record_own_spans
+from spangrade.evaluator.turn import ToolCall, Turn, TurnEvent
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.plugins import load_plugins
+
+GROUP = "spangrade.agents"
+FALLBACK = "callable"
+
+
+class Reply(NamedTuple):
+    """What an agent returned in one turn; a part that its return value lacks is None.
+
+    `events` are further values that it yielded, each with the number of calls before it. `agent` is the name
+    of the object, for an agent whose spans name none. `instead` are keys of the answer that look like
+    `tool_calls`, `disputed` whether any of these has a value; `to_record` says how such an agent's calls are
+    recorded. `stated` says that the agent itself lists its calls, which count without a span, too.
+    """
+
+    text: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    state: Mapping[str, Any] | None = None
+    events: tuple[tuple[int, TurnEvent], ...] = ()
+    agent: str | None = None
+    instead: tuple[str, ...] = ()
+    disputed: bool = False
+    stated: bool = False
+    to_record: str = "decorate its tools with @spangrade.tool, or return its `tool_calls` ([] for none)"
+
+
+Answer = Callable[[str, Sequence[Turn]], Coroutine[Any, Any, Reply]]
+"""Pass the user's text, and the turns before it, to the agent and return its reply."""
+
+Adapter = Callable[[Any, str], Answer | None]
+"""Open a conversation with an agent, by the given id; return None for another kind of agent."""
+
+
+def converse(agent: object, conversation_id: str) -> Answer:
+    """Open a conversation with an agent, whose framework records its own spans from now on if it has any.
+
+    Raises:
+        InputError: no adapter supports this kind of agent.
+    """
+    record_own_spans()
+    for adapter in _adapters().values():
+        answer = adapter(agent, conversation_id)
+        if answer is not None:
+            return answer
+    raise InputError(
+        f"the agent is {agent!r:.80}, which no adapter supports ({', '.join(_adapters())}): "
+        "wrap it in a function that takes the user's text and returns the agent's"
+    )
+
+
+@cache
+def _adapters() -> Mapping[str, Adapter]:
+    """Return the installed adapters by name; the one for plain callables is last."""
+    found = load_plugins(GROUP)
+    found[FALLBACK] = found.pop(FALLBACK)
+    return found
+
+
+def comes_from(agent: object, package: str) -> bool:
+    """Return whether an agent's class, or a base class of it, is defined in a package."""
+    modules = (base.__module__ for base in type(agent).__mro__)
+    return any(module == package or module.startswith(f"{package}.") for module in modules)

@@ -1,0 +1,189 @@
+"""Read what an agent returned or yielded, of many types, as one reply."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from spangrade.evaluator.agents.adapters.adapter import Reply
+from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
+from spangrade.tracer.base.canonical_json import json_value
+from spangrade.tracer.base.errors import type_name
+
+
+async def pieces(function: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
+    """Call a function, sync or async, and return what it yields, or else what it returns.
+
+    Raises ValueError if it returns what is not a reply: an event says nothing by itself.
+
+    A function that is not async runs in a thread, with the context of the caller: it may block, and it may
+    run an event loop of its own.
+    """
+    value = await _in_thread(function, *arguments, **named)
+    if inspect.isawaitable(value):
+        value = await value
+    if hasattr(value, "__aiter__"):
+        return [piece async for piece in value]
+    if inspect.isgenerator(value):
+        return list(await _in_thread(list, value))
+    if value is not None and not _is_reply(value):
+        raise ValueError(f"expected a text, or an object with the key `text`, found {value!r:.80}")
+    return [value]
+
+
+def _is_reply(value: Any) -> bool:
+    """Return whether a function may return a value for the user, or to say what it called."""
+    is_call = isinstance(value, ToolCall) or isinstance(getattr(value, "tool_name", None), str)
+    is_known = is_call or isinstance(value, AgentTurn | Mapping | TurnEvent)
+    return is_known or hasattr(value, "text") or _text(value) is not None
+
+
+async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call a function in a thread; its StopIteration, which no future can hold, becomes a RuntimeError."""
+
+    def call() -> Any:
+        try:
+            return function(*arguments, **named)
+        except StopIteration as error:
+            raise RuntimeError("the agent raised StopIteration") from error
+
+    return await asyncio.to_thread(call)
+
+
+_CALLS = "tool_calls"
+_NAMES_OF_CALLS = ("toolcalls", "functioncalls", "tooluses", "tools", "calls", "toolinteractions", "actions")
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    text: str | None
+    tool_calls: list[ToolCall] | None = None
+    state: dict[str, Any] | None = None
+
+
+def read_answer(answer: Any) -> Reply:
+    """Return the reply in an object `{"text", "tool_calls", "state"}`, of which the last two may be missing.
+
+    Raises ValueError for anything else, with the keys that it has.
+    """
+    if not isinstance(answer, Mapping):
+        raise ValueError(f"expected an object with the key `text`, found {answer!r:.80}")
+    if "text" not in answer:
+        raise ValueError(f"no key `text` in the answer; it has: {', '.join(map(str, answer)) or 'none'}")
+    try:
+        read = _Answer.model_validate(dict(answer))
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}") from None
+    instead = calls_instead(answer)
+    is_disputed = any(answer[key] and _is_like(key, _NAMES_OF_CALLS[:1]) for key in instead)
+    calls = None if is_disputed else read.tool_calls
+    return Reply(
+        read.text, calls, read.state, instead=instead, disputed=is_disputed, stated=calls is not None
+    )
+
+
+def calls_instead(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of an answer that may be meant for `tool_calls`."""
+    return tuple(key for key in answer if key != _CALLS and _is_like(key, _NAMES_OF_CALLS))
+
+
+def _is_like(key: object, names: Sequence[str]) -> bool:
+    name = "".join(filter(str.isalnum, str(key).lower()))
+    return bool(get_close_matches(name, names, n=1, cutoff=0.8))
+
+
+def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:
+    """Return the texts, joined, and the tool calls among the pieces of a reply.
+
+    A piece is a string, an `AgentTurn`, a `ToolCall`, an object with a text as `content` or `text`, or one
+    with a `tool_name` (and `tool_args`, `result`, `error`, `tool_call_id`): a call, or its result. Any other
+    piece but None is an event. A mapping that is the only piece, and has no `type` as events do, is an
+    answer: see `read_answer`, whose errors are raised. So is a dataclass or a pydantic model.
+    """
+    pieces_of_reply = list(pieces_of_reply)
+    if len(pieces_of_reply) == 1 and (answer := _whole_answer(pieces_of_reply[0])) is not None:
+        return answer
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    ids: list[str | None] = []
+    events: list[tuple[int, TurnEvent]] = []
+    knows_calls = False
+    for piece in pieces_of_reply:
+        if isinstance(piece, AgentTurn):
+            texts.append(piece.text if isinstance(piece.text, str) else "".join(piece.text))
+            knows_calls = knows_calls or piece.tool_calls is not None
+            calls += piece.tool_calls or ()
+            ids += [None for _ in piece.tool_calls or ()]
+            events += ((len(calls), event) for event in piece.events or ())
+        elif isinstance(piece, ToolCall):
+            calls.append(piece)
+            ids.append(None)
+        elif isinstance(getattr(piece, "tool_name", None), str):
+            _add_event(piece, calls, ids)
+        elif (text := _text(piece)) is not None:
+            texts.append(text)
+        elif piece is not None:
+            events.append((len(calls), _event(piece)))
+    if not calls and not knows_calls:
+        return Reply("".join(texts) if texts else None, events=tuple(events))
+    return Reply("".join(texts), calls, events=tuple(events))  # an agent that called tools may have no text
+
+
+def _whole_answer(piece: Any) -> Reply | None:
+    """Return the answer that a piece is, a mapping or an object with such fields; None if it is neither."""
+    if isinstance(piece, Mapping):
+        return read_answer(piece) if "type" not in piece else None
+    if isinstance(getattr(piece, "text", None), str) and not isinstance(piece, AgentTurn):
+        with suppress(ValueError):  # an object of another package, with calls in a form of its own
+            return read_answer(json_value(piece))
+    return None
+
+
+def _event(piece: Any) -> TurnEvent:
+    """Return an event: of an object, its class and fields; of a mapping, its `type` and the rest."""
+    if isinstance(piece, TurnEvent):
+        return piece
+    fields = json_value(piece)
+    if isinstance(piece, Mapping) and isinstance(fields, dict) and isinstance(fields.get("type"), str):
+        name = fields.pop("type")
+    else:
+        name = type_name(piece)
+    return TurnEvent(name or "unnamed", fields if isinstance(fields, dict) else None)
+
+
+def _add_event(event: Any, calls: list[ToolCall], ids: list[str | None]) -> None:
+    """Add a call, or add a result to its call: the one with its id, else the first open one of its name."""
+    call_id = getattr(event, "tool_call_id", None)
+    error = getattr(event, "error", None)
+    result = {"error": error} if error is not None else getattr(event, "result", None)
+    call = ToolCall(
+        event.tool_name or "unnamed", json_value(getattr(event, "tool_args", None)), json_value(result)
+    )
+    if hasattr(event, "result"):
+        for index, earlier in enumerate(calls):
+            same = ids[index] == call_id if call_id and ids[index] else earlier.name == call.name
+            if same and earlier.result is None:
+                calls[index] = ToolCall(earlier.name, earlier.arguments or call.arguments, call.result)
+                return
+    calls.append(call)
+    ids.append(call_id)
+
+
+def _text(piece: Any) -> str | None:
+    if isinstance(piece, str):
+        return piece
+    for name in ("content", "text"):
+        # A computed `content` is how an event is printed, not the agent's text.
+        if name == "content" and isinstance(getattr(type(piece), name, None), property):
+            continue
+        if isinstance(text := getattr(piece, name, None), str):
+            return text
+    return None

@@ -1,1 +1,0 @@
-"""Running an agent over golden questions, to be graded."""

@@ -1,1 +1,0 @@
-"""Conversations as tests: run an agent turn by turn and compare its answers and tool calls."""

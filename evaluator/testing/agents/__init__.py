@@ -1,5 +1,0 @@
-"""Adapters for the agents under test: how each kind is called, and how its answer is read."""
-
-from spangrade.evaluator.testing.agents.adapter import Adapter, Answer, Reply, converse
-
-__all__ = ["Adapter", "Answer", "Reply", "converse"]
