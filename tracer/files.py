@@ -17,7 +17,17 @@ import orjson
 
 from spangrade.tracer import framed, tables
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.json_text import BadItem, NextLines, NotJSONError, has_items, parse, portions
+from spangrade.tracer.base.json_text import (
+    BadItem,
+    FurtherTextError,
+    NextDocuments,
+    NextLines,
+    NotJSONError,
+    documents,
+    has_items,
+    parse,
+    portions,
+)
 from spangrade.tracer.otlp import json as otlp_json
 from spangrade.tracer.readers import Records, expected, gathered, listed, placed, records_in, refusal
 from spangrade.tracer.span import Problem
@@ -27,6 +37,8 @@ _BOM = b"\xef\xbb\xbf"
 _WIDE = re.compile(rb"\xff\xfe|\xfe\xff|\x00{0,3}[\[{]\x00|\x00{1,3}(\xfe\xff|[\[{])")
 # A protobuf message may begin with a line feed, and "{" may be a length; but it does not continue like JSON.
 _JSON = re.compile(rb'(?!\n)\s*[\[{]|\n\s*(\{\s*("[^\x00-\x1f]|\}|$)|\[\s*([\[{\]"]|$))')
+_SEPARATOR = b"\x1e"  # before each document of a JSON text sequence: RFC 7464
+_OPEN, _CLOSE, _EMPTY = (b"{", b"["), (b"}", b"]"), (b"{}", b"[]")
 _GZIP = b"\x1f\x8b"
 _MAX_LINE = 1 << 20  # bytes of the names of a CSV file's columns
 _BUFFER = 1 << 20  # bytes; lines of traces are longer than Python's own buffer
@@ -161,6 +173,8 @@ def _read(stream: BufferedReader, path: Path) -> Records:
         return _messages(stream, path)
     if _WIDE.match(head):
         raise InputError(f"{path}: UTF-16 or UTF-32 text; expected UTF-8")
+    if head.lstrip().startswith(_SEPARATOR):
+        return _documents(b"", stream, str(path), 1)
     return _json(stream, path) if _JSON.match(head) else _not_json(stream, path)
 
 
@@ -179,6 +193,8 @@ def _json(stream: BufferedReader, path: Path) -> Records:
     text += stream.read()
     try:
         document, records = _records_of(text)
+    except FurtherTextError:
+        yield from _documents(text, stream, str(path), 1)
     except NotJSONError as error:
         if len(filled) > 1 and error.offset <= sum(map(len, opening[:-1])):
             yield from _lines(BytesIO(text), path)  # only line 1 is broken: the others may be valid
@@ -211,6 +227,9 @@ def _portions(text: bytes, stream: BufferedReader, path: Path) -> Records:
             beginning = portion.text + buffered.read() + stream.readline()
             yield from _lines(chain(BytesIO(beginning), _bounded_lines(stream)), path, 2)
             continue
+        if isinstance(portion, NextDocuments):
+            yield from _documents(portion.text + buffered.read(), stream, str(path), 2)
+            continue
         if isinstance(portion, BadItem):
             yield Problem(f"{path} {portion.where}".rstrip(), portion.reason)
             continue
@@ -224,6 +243,32 @@ def _portions(text: bytes, stream: BufferedReader, path: Path) -> Records:
             yield Problem(f"{path} [{portion.first}]", refusal(portion.document))
         else:
             raise InputError(f"{path}: {refusal(portion.document)}")
+
+
+def _documents(text: bytes, stream: IO[bytes], where: str, first: int) -> Records:
+    """Yield the records of documents that follow one another, the first of which is document `first`.
+
+    Raises InputError if no reader takes document 1.
+    """
+    buffered = BytesIO(text)
+    for number, found in enumerate(
+        documents(lambda size: buffered.read(size) or stream.read(size), _LONGEST), first
+    ):
+        place = f"{where} document {number}"
+        if isinstance(found, BadItem):
+            yield Problem(place, f"{found.reason}; neither it nor what follows is read")
+            continue
+        try:
+            document, records = _records_of(found)
+        except NotJSONError as error:
+            yield Problem(place, str(error))
+            continue
+        if records is not None:
+            yield from placed(records, place)
+        elif number == 1:
+            raise InputError(f"{where}: {refusal(document)}")
+        elif document:
+            yield Problem(place, refusal(document))
 
 
 def _messages(stream: BufferedReader, path: Path) -> Records:
@@ -380,9 +425,7 @@ def _gathered(lines: Iterable[bytes], path: Path) -> Records:
 def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Records:
     number = first - 1
     try:
-        for number, line in enumerate(lines, first):
-            if line.isspace():
-                continue
+        for number, line in _numbered(lines, first):
             where = f"{path}:{number}"
             if len(line) > _LONGEST:
                 yield Problem(
@@ -391,12 +434,40 @@ def _lines(lines: Iterable[bytes], path: Path, first: int = 1) -> Records:
                 continue
             try:
                 document, records = _records_of(line)
+            except FurtherTextError:
+                yield from _documents(line, BytesIO(), where, 2)
+                continue
             except NotJSONError as error:
                 yield Problem(where, f"{error}; expected one JSON document per line")
                 continue
-            if records is None:
-                yield Problem(where, refusal(document))
-            else:
+            if records is not None:
                 yield from placed(records, where)
+            elif document:
+                yield Problem(where, refusal(document))
     except _BROKEN as error:
         yield Problem(f"{path}:{number + 1}", _broken(error))
+
+
+def _numbered(lines: Iterable[bytes], first: int) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that holds anything, with its number; a document on indented lines as one."""
+    held: list[bytes] = []
+    start = size = 0
+    for number, text in enumerate(lines, first):
+        line = text.lstrip(_SEPARATOR)
+        if held:
+            continues = line[:1].isspace() or line.startswith(_CLOSE)
+            if continues and size <= _LONGEST:
+                held.append(line)
+                size += len(line)
+            if continues and line[:1].isspace():
+                continue
+            yield start, b"".join(held)
+            held = []
+            if continues:
+                continue
+        if line.rstrip() in _OPEN:
+            held, start, size = [line], number, len(line)
+        elif not (line.isspace() or line.rstrip() in _EMPTY):
+            yield number, line
+    if held:
+        yield start, b"".join(held)

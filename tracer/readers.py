@@ -16,6 +16,10 @@ Records: TypeAlias = Iterator[Span | LogRecord | Problem]
 _CONTROL = re.compile(rb"[\x00-\x08]")
 _ITEM = re.compile(r"(\w*)\[(\d+)\]")
 _MAX_COLUMNS = 8  # that a message lists
+_JSON_LINE = re.compile(rb'^\s*(?:[\[{]\s*$|\{\s*[\w"].*:)', re.MULTILINE)
+_EXPORTER = "use an exporter for OTLP (OTEL_TRACES_EXPORTER=otlp), or spangrade.configure(db=…)"
+_PRINTED = f"spans as a console exporter prints them, without their instrumentation's name: {_EXPORTER}"
+_LOGGED = f"text with objects between other lines, such as a log with printed spans: {_EXPORTER}"
 
 
 @runtime_checkable
@@ -47,7 +51,26 @@ def records_in(document: Any) -> Records | None:
     """
     readers = _readers()
     tried = (readers["otlp"], *readers.values()) if isinstance(document, dict) else readers.values()
-    return next((found for reader in tried if (found := reader(document)) is not None), None)
+    found = next((found for reader in tried if (found := reader(document)) is not None), None)
+    if found is None and isinstance(document, list) and document and isinstance(document[0], dict):
+        first = records_in(document[0])
+        return None if first is None else _each(first, document)
+    return found
+
+
+def _each(first: Records, documents: list[Any]) -> Records:
+    """Yield the records of documents in a list, given those of the first."""
+    for number, document in enumerate(documents):
+        records = first if not number else records_in(document)
+        place = f"[{number}]"
+        if records is None:
+            yield Problem(place, refusal(document))
+            continue
+        for record in records:
+            if isinstance(record, Problem):
+                yield record._replace(where=f"{place}.{record.where}")
+            else:
+                yield record
 
 
 def gathered(document: Any) -> bool:
@@ -87,6 +110,8 @@ def listed(names: list[str]) -> str:
 
 def _described(document: Any) -> str:
     match document:
+        case {"context": {"trace_id": str(trace_id)}, "name": _, "start_time": _} if trace_id[:2] == "0x":
+            return _PRINTED
         case dict():
             keys = listed(list(document)[:4])
             return f"a JSON object with the keys {keys}" if document else "an empty JSON object"
@@ -97,7 +122,7 @@ def _described(document: Any) -> str:
         case bytes():
             with suppress(UnicodeDecodeError):
                 if not _CONTROL.search(document[:512]) and document.decode():
-                    return "text without a JSON object or list"
+                    return _LOGGED if _JSON_LINE.search(document) else "text without a JSON object or list"
             return "binary content of another kind"
         case _:
             return "a single JSON value"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,11 +15,15 @@ import duckdb
 import orjson
 import pytest
 from backports import zstd
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 from paths import FIXTURES
 
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.json_text import BadItem, Portion, portions
+from spangrade.tracer.base.json_text import BadItem, NextDocuments, Portion, portions
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem, Span
 
@@ -205,7 +211,7 @@ def test_portions_are_the_same_however_the_text_arrives(size: int) -> None:
 def test_what_follows_a_list_is_not_ignored() -> None:
     assert list(portions(io.BytesIO(b"[1] 2").read)) == [
         Portion([1], 0),
-        BadItem("after the list", "not JSON at byte 3: extra data"),
+        NextDocuments(b"2"),
     ]
     assert list(portions(io.BytesIO(b'{"data": [1], "x"').read)) == [
         Portion({"data": [1]}, 0),
@@ -215,11 +221,101 @@ def test_what_follows_a_list_is_not_ignored() -> None:
 
 def test_json_lines_with_a_long_first_line_are_read(file: Callable[[bytes], Path]) -> None:
     long = request(1) | {"x": "y" * 2**23}
-    path = file(orjson.dumps(long) + b"\n" + orjson.dumps(request(2)) + b"\n{}\n" + orjson.dumps(request(3)))
+    path = file(orjson.dumps(long) + b"\n" + orjson.dumps(request(2)) + b"\n7\n" + orjson.dumps(request(3)))
     *found, last = read(path)
     assert found[0:2] == [stored(1), stored(2)]
     assert isinstance(found[2], Problem)
     assert (found[2].where, last) == (f"{path}:3", stored(3))
+
+
+FORMS = [
+    orjson.dumps,
+    lambda value: json.dumps(value, indent=2).encode(),
+    lambda value: b"\x1e" + orjson.dumps(value),
+]
+
+
+@given(
+    forms=st.lists(st.sampled_from(FORMS), min_size=1, max_size=5),
+    between=st.sampled_from([b"", b"\n", b" ", b"\r\n\r\n", b"\x1e"]),
+    start=st.sampled_from([b"", b"\n", b"\x1e"]),
+)
+def test_documents_are_read_whatever_stands_between_them(
+    forms: list[Callable[[Any], bytes]],
+    between: bytes,
+    start: bytes,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("documents") / "recording"
+    path.write_bytes(start + between.join(form(request(n)) for n, form in enumerate(forms, 1)))
+    assert list(read(path)) == [stored(n) for n in range(1, len(forms) + 1)]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_documents_after_one_that_is_read_in_portions_are_read(
+    file: Callable[[bytes], Path], indent: int | None
+) -> None:
+    long = request(1)
+    long["resourceSpans"][0]["resource"] = {
+        "attributes": [{"key": "x", "value": {"stringValue": "y" * 2**23}}]
+    }
+    further = "".join(json.dumps(request(n), indent=2) for n in (2, 3))
+    path = file((json.dumps(long | {"more": [[1], {}]}, indent=indent) + further).encode())
+    assert [found.span_id for found in read(path) if isinstance(found, Span)] == [
+        f"{n:016x}" for n in (1, 2, 3)
+    ]
+
+
+def test_documents_in_a_list_are_read(file: Callable[[bytes], Path]) -> None:
+    path = file(orjson.dumps([request(1), {"level": "info"}, request(2, traceId="")]))
+    first, *problems = read(path)
+    assert first == stored(1)
+    assert [found.where for found in problems if isinstance(found, Problem)] == [
+        f"{path} [1]",
+        f"{path} [2].resourceSpans[0].scopeSpans[0].spans[0]",
+    ]
+
+
+@pytest.mark.parametrize("further", [b'{"resourceSpans": [', b"nothing", b"[" * 2_000_000])
+def test_a_document_that_has_no_end_is_lost_with_what_follows(
+    file: Callable[[bytes], Path], further: bytes
+) -> None:
+    path = file(orjson.dumps(request(1)) + orjson.dumps(request(2)) + further)
+    *found, last = read(path)
+    assert found == [stored(1), stored(2)]
+    assert isinstance(last, Problem)
+    assert last.where == f"{path} document 3"
+
+
+def test_a_list_nested_without_end_is_refused_before_it_is_read(file: Callable[[bytes], Path]) -> None:
+    path = file(gzip.compress(b"[" * 50_000_000))
+    started = time.process_time()
+    assert list(read(path)) == [Problem(f"{path} [0]", "JSON nested too deeply")]
+    assert time.process_time() - started < 1
+
+
+def test_a_document_on_several_lines_among_json_lines_is_read(file: Callable[[bytes], Path]) -> None:
+    lines = orjson.dumps(request(1)) + b"\n[]\n" + json.dumps(request(2), indent=1).encode() + b"\n"
+    path = file(lines + b"{\n 1\n" + orjson.dumps(request(3)))
+    assert [found if isinstance(found, Span) else found.where for found in read(path)] == [
+        stored(1),
+        stored(2),
+        f"{path}:{len(lines.splitlines()) + 1}",
+        stored(3),
+    ]
+
+
+def test_what_a_console_exporter_printed_is_refused_with_the_exporter_to_use(
+    file: Callable[[bytes], Path],
+) -> None:
+    exporter = ConsoleSpanExporter(out=(printed := io.StringIO()))
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    for _ in range(2):
+        provider.get_tracer("shop").start_span("chat").end()
+    for content in (printed.getvalue(), f"INFO started\n{printed.getvalue()}"):
+        with pytest.raises(InputError, match="OTEL_TRACES_EXPORTER=otlp"):
+            list(read(file(content.encode())))
 
 
 def test_rows_in_json_lines_with_a_long_first_line_are_read(file: Callable[[bytes], Path]) -> None:

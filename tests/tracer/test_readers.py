@@ -218,10 +218,10 @@ def test_a_file_of_bad_lines_alone_is_a_problem_for_each(file: Callable[[bytes],
 
 
 def test_lines_of_another_kind_are_a_problem_for_each(file: Callable[[bytes], Path]) -> None:
-    path = file(b'{"level": "info", "msg": "x"}\n{}\n')
+    path = file(b'{"level": "info", "msg": "x"}\n{}\n7\n')
     assert list(read(path)) == [
         Problem(f"{path}:1", f"a JSON object with the keys level, msg; {FORMATS}"),
-        Problem(f"{path}:2", f"an empty JSON object; {FORMATS}"),
+        Problem(f"{path}:3", f"a single JSON value; {FORMATS}"),
     ]
 
 

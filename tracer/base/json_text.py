@@ -14,8 +14,8 @@ _LIST = re.compile(rb"\s*\[")
 # The lists that documents consist of: an item of them is a document by itself.
 _MEMBERS = rb"data|resourceSpans|resource_spans|resourceLogs|resource_logs|batches"
 _LIST_OF_ITEMS = re.compile(rb'\s*(?:\{\s*"(' + _MEMBERS + rb')"\s*:\s*)?\[')
-# A string, or a sign; a quotation mark alone begins a string that is not here yet.
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]', re.DOTALL)
+# A string, or brackets; a quotation mark alone begins a string that is not here yet.
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+|[,"]', re.DOTALL)
 # A number of twenty digits or more, which may be beyond 64 bits: orjson reads such integers as floats. Within
 # a text it only costs the slower reader.
 _LONG_NUMBER = re.compile(rb"[:\[,\s]-?\d{20}")
@@ -25,6 +25,11 @@ _TWENTY_DIGITS = b"0" * 20  # with zeros for digits; looking for it takes a sixt
 _CHUNK = 1 << 20
 _OPENING = 512  # bytes in which a list of items begins
 _PORTION = 1 << 20  # bytes of items that make a portion
+_DEEPEST = 1 << 20  # levels of lists and objects; an item that is nested less is lost alone
+# Blanks may stand between documents, and the separator of RFC 7464.
+_BETWEEN = b" \t\r\n\x1e"
+_FILLED = re.compile(rb"[^ \t\r\n\x1e]")
+_TOO_DEEP = "JSON nested too deeply"
 
 
 class NotJSONError(ValueError):
@@ -33,6 +38,10 @@ class NotJSONError(ValueError):
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
         self.offset = offset
+
+
+class FurtherTextError(NotJSONError):
+    """Text that goes on, at the offset, after a whole document."""
 
 
 class DoubledKeyError(json.JSONDecodeError):
@@ -51,6 +60,12 @@ class Portion(NamedTuple):
 
 class NextLines(NamedTuple):
     """The beginning of the text after a document, which then is the first of JSON Lines."""
+
+    text: bytes
+
+
+class NextDocuments(NamedTuple):
+    """The beginning of the text after a document that other documents follow."""
 
     text: bytes
 
@@ -78,9 +93,10 @@ def parse(text: bytes) -> Any:
         if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
             raise NotJSONError(f"JSON cut short at byte {len(text)}", len(text)) from None
         reason = error.msg.lower().removesuffix(" at").rstrip(": ")
-        raise NotJSONError(f"not JSON at byte {offset}: {reason}", offset) from None
+        refused = FurtherTextError if error.msg == "Extra data" else NotJSONError
+        raise refused(f"not JSON at byte {offset}: {reason}", offset) from None
     except RecursionError:
-        raise NotJSONError("JSON nested too deeply", len(text)) from None
+        raise NotJSONError(_TOO_DEEP, len(text)) from None
     except ValueError as error:  # an integer of thousands of digits
         raise NotJSONError(f"JSON with a number that is too long: {error}", len(text)) from None
 
@@ -161,12 +177,73 @@ def has_items(text: bytes) -> bool:
     return _LIST_OF_ITEMS.match(text) is not None
 
 
-def portions(read: Callable[[int], bytes]) -> Iterator[Portion | BadItem | NextLines]:
+def documents(read: Callable[[int], bytes], longest: int) -> Iterator[bytes | BadItem]:
+    """Yield the texts of documents that follow one another, with or without separators.
+
+    `read` returns up to the number of bytes that it is given, none at its end. A text may still not be JSON.
+    Where the end of a document cannot be told (it is cut short, nested too deeply, of more than `longest`
+    bytes, or is neither an object nor a list), a BadItem without a place is the last: the rest is not read.
+    """
+    text, start = b"", 0
+    while True:
+        if (filled := _FILLED.search(text, start)) is None:
+            text, start = read(_CHUNK), 0
+            if not text:
+                return
+            continue
+        start = filled.start()
+        if text[start : start + 1] not in (b"[", b"{"):
+            yield BadItem("", "neither a JSON object nor a list")
+            return
+        scan = _Scan(1, start + 1)
+        while (end := scan.end(text)) is None:
+            size = len(text) - start
+            more = read(max(_CHUNK, size)) if scan.depth <= _DEEPEST and size <= longest else b""
+            if not more:
+                yield BadItem("", scan.problem(size, longest))
+                return
+            text, scan.position, start = text[start:] + more, scan.position - start, 0
+        yield text[start:end]
+        start = end
+
+
+class _Scan:
+    """Where an object or a list ends, for a text that comes in pieces."""
+
+    def __init__(self, depth: int, position: int) -> None:
+        self.depth = depth  # of the objects and lists that are open
+        self.position = position
+
+    def end(self, text: bytes) -> int | None:
+        """Return the position after the last bracket, None if it is not here yet or nested too deeply."""
+        for token in _TOKEN.finditer(text, self.position):
+            match token[0][:1]:
+                case b'"' if len(token[0]) == 1:
+                    return None  # a string that is not whole yet: from its beginning once more
+                case b"[" | b"{":
+                    self.depth += len(token[0])
+                    if self.depth > _DEEPEST:
+                        return None
+                case b"]" | b"}":
+                    if len(token[0]) >= self.depth:
+                        return token.start() + self.depth
+                    self.depth -= len(token[0])
+            self.position = token.end()
+        return None
+
+    def problem(self, size: int, longest: int) -> str:
+        """Return why a text of this size has no end."""
+        if self.depth > _DEEPEST:
+            return _TOO_DEEP
+        return f"a document of more than {longest} bytes" if size > longest else "JSON cut short"
+
+
+def portions(read: Callable[[int], bytes]) -> Iterator[Portion | BadItem | NextLines | NextDocuments]:
     """Yield a document that is a list, or that begins with one, in portions of about a megabyte.
 
     `read` returns up to the number of bytes that it is given, none at its end. What follows the list is a
-    portion of its own; after it, the beginning of what follows the document's line. A document of another
-    form yields nothing.
+    portion of its own; after it, the beginning of what follows the document. A document of another form
+    yields nothing.
     """
     head = _read_at_least(read, _OPENING)
     opening = _LIST_OF_ITEMS.match(head)
@@ -185,6 +262,11 @@ def portions(read: Callable[[int], bytes]) -> Iterator[Portion | BadItem | NextL
             if items:
                 yield portion()
             yield from _after(text, read, key)
+            return
+        if isinstance(text, BadItem):
+            if items:
+                yield portion()
+            yield BadItem(f"{key or ''}[{number}]", text.reason)
             return
         try:
             items.append(parse(text))
@@ -214,26 +296,33 @@ def _read_at_least(read: Callable[[int], bytes], size: int) -> bytes:
     return text
 
 
-def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield the texts of a list's items after its bracket, then the text after the list as a `_Rest`."""
+def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes | BadItem]:
+    """Yield the texts of a list's items after its bracket, then the text after the list as a `_Rest`.
+
+    An item that is nested too deeply is the last: a BadItem without a place.
+    """
     start = position = depth = 0
     while True:
         for token in _TOKEN.finditer(text, position):
-            match token[0]:
-                case b'"':
+            match token[0][:1]:
+                case b'"' if len(token[0]) == 1:
                     break
                 case b"[" | b"{":
-                    depth += 1
-                case b"]" | b"}" if depth:
-                    depth -= 1
-                case b"]" | b"}" | b"," if not depth:
-                    item = text[start : token.start()]
-                    start = token.end()
-                    if item.strip() or token[0] == b",":
-                        yield item
-                    if token[0] != b",":
-                        yield _Rest(text[start:])
+                    depth += len(token[0])
+                    if depth > _DEEPEST:
+                        yield BadItem("", _TOO_DEEP)
                         return
+                case b"]" | b"}" if len(token[0]) <= depth:
+                    depth -= len(token[0])
+                case b"]" | b"}":
+                    end = token.start() + depth
+                    if (item := text[start:end]).strip():
+                        yield item
+                    yield _Rest(text[end + 1 :])
+                    return
+                case b"," if not depth:
+                    yield text[start : token.start()]
+                    start = token.end()
             position = token.end()
         more = read(max(_CHUNK, len(text) - start))  # a long string is looked through again, but rarely
         if not more:
@@ -246,26 +335,28 @@ def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 def _after(
     rest: bytes, read: Callable[[int], bytes], key: str | None
-) -> Iterator[Portion | BadItem | NextLines]:
-    """Yield the other members of a document after its list of items, as a document."""
+) -> Iterator[Portion | BadItem | NextLines | NextDocuments]:
+    """Yield the other members of a document after its list of items, as a document, and what follows it."""
     while b"\n" not in rest and (more := read(_CHUNK)):
         rest += more
     line, _, further = rest.partition(b"\n")
+    following: NextLines | NextDocuments = NextLines(further)
     try:
         document = _members(line, key)
-    except NotJSONError:  # a document of several lines
-        while more := read(_CHUNK):
+    except NotJSONError:  # a document of several lines, or another one on this line
+        scan = _Scan(0 if key is None else 1, 0)
+        while (end := scan.end(rest) if scan.depth else 0) is None and (more := read(_CHUNK)):
             rest += more
-        further = b""
+        following = NextDocuments(rest[end:].lstrip(_BETWEEN) if end is not None else b"")
         try:
-            document = _members(rest, key)
+            document = _members(rest[:end], key)
         except NotJSONError as error:
             yield BadItem(f"after {key or 'the list'}", str(error))
             return
     if document:
         yield Portion(document, None)
-    if further:
-        yield NextLines(further)
+    if following.text:
+        yield following
 
 
 def _members(text: bytes, key: str | None) -> Any:
