@@ -1,9 +1,10 @@
 """Langfuse's exports: traces with their observations, and observations of the API and the blob storage.
 
-Keys are in camelCase (the API and the export of the page) or snake_case (the blob storage). An observation
-becomes a span with the attributes that Langfuse's SDKs record, so that it is read like theirs. What belongs
-to a trace (session, user, input and output) is put on its topmost observations. Ids that are not
-OpenTelemetry's become digests.
+What the page downloads has a trace beside its observations, some of them again within the trace, and may
+leave out their inputs and outputs: these are unknown then. Keys are in camelCase (the API and the page) or
+snake_case (the blob storage). An observation becomes a span with the attributes that Langfuse's SDKs record,
+so that it is read like theirs. What belongs to a trace (session, user, input and output) is put on its
+topmost observations. Ids that are not OpenTelemetry's become digests.
 
 https://langfuse.com/docs/api-and-data-platform/features/blob-storage-export-fields
 """
@@ -45,7 +46,7 @@ _TRACE_VALUES = {"input": "langfuse.trace.input", "output": "langfuse.trace.outp
 
 def read(document: Any) -> Iterator[Span | Problem] | None:
     """Return the observations of an export as spans, or None if the document is something else."""
-    found = plain.rows(document)
+    found = plain.rows(_downloaded(document))
     if found is None:
         return None
     where, rows = found
@@ -54,6 +55,14 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
     if _is_observation(rows[0]):
         return decoded([ScopeGroup(where, rows, {}, None, None)], _span, span_warnings)
     return None
+
+
+def _downloaded(document: Any) -> Any:
+    """Return a trace with its observations, given what the page downloads: both, side by side."""
+    trace = document.get("trace") if isinstance(document, dict) else None
+    if not isinstance(trace, dict) or not isinstance(document.get("observations"), list):
+        return document
+    return {**trace, "observations": document["observations"] or trace.get("observations")}
 
 
 def _is_trace(row: Mapping[str, Any]) -> bool:

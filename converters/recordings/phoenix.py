@@ -24,6 +24,16 @@ _PREFIX = "attributes."
 _KIND = "openinference.span.kind"
 # https://github.com/Arize-ai/phoenix/blob/main/src/phoenix/trace/attributes.py
 _JSON_TEXTS = frozenset({"document.metadata", "llm.prompt_template.variables", "metadata", "tool.parameters"})
+# Columns that a frame has as lists or objects, and CSV as texts.
+_NESTED = (
+    ".input_messages",
+    ".output_messages",
+    ".documents",
+    ".tools",
+    ".metadata",
+    ".tool.parameters",
+    ".variables",
+)
 _KINDS_UNKNOWN = frozenset({"", "UNKNOWN"})
 
 
@@ -59,14 +69,18 @@ def _span(row: Any, group: ScopeGroup) -> Span:  # noqa: ARG001 (nothing is shar
         status=plain.status(row.get("status_code")),
         status_message=plain.text(row.get("status_message"), "status_message") or None,
         attributes=_attributes(row),
-        events=[_event(event) for event in plain.objects(parse_json(row.get("events")), "events")],
+        events=[_event(event) for event in plain.objects(plain.cell(row.get("events")), "events")],
     )
 
 
 def _attributes(row: Mapping[str, Any]) -> Attributes:
-    nested = parse_json(row.get("attributes"))
+    nested = plain.cell(row.get("attributes"))
     given = nested if isinstance(nested, dict) else {}
-    columns = {key.removeprefix(_PREFIX): value for key, value in row.items() if key.startswith(_PREFIX)}
+    columns = {
+        key.removeprefix(_PREFIX): _of_column(key, value)
+        for key, value in row.items()
+        if key.startswith(_PREFIX)
+    }
     attributes: Attributes = {}
     metadata: Attributes = {}
     for key, value in plain.json_object({**given, **columns}, "attributes").items():
@@ -80,6 +94,16 @@ def _attributes(row: Mapping[str, Any]) -> Attributes:
     if _KIND not in attributes and isinstance(kind, str) and kind not in _KINDS_UNKNOWN:
         attributes[_KIND] = kind
     return attributes
+
+
+def _of_column(key: str, value: Any) -> Any:
+    """Return the value of a column, which CSV has as text: the lists, objects and counts of OpenInference."""
+    if not isinstance(value, str):
+        return value
+    if ".token_count." in key:
+        return parse_json(value)
+    parsed = plain.cell(value) if key.endswith(_NESTED) else value
+    return parsed if isinstance(parsed, dict | list) else value
 
 
 def _flatten(key: str, value: Any, attributes: Attributes) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -26,6 +28,13 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))  # below the bound, this many nanoseconds
 _KINDS: dict[Any, str] = {None: KINDS[0], "": KINDS[0], "UNSPECIFIED": KINDS[0]}
 _KINDS |= dict(enumerate(KINDS)) | {name: name for name in KINDS}
+_LONGEST = 1 << 22  # characters of a Python value: reading them takes 20 times as much memory
+# A text or a bracket, where the next item follows without a comma, as NumPy writes arrays; and other texts.
+_TEXT_OR_GAP = re.compile(
+    r"""((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[}\])])(?=\s+[{\['"(]))|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""",
+    re.DOTALL,
+)
+_WRAPPERS = frozenset({"array", "Timestamp", "Decimal", "UUID"})
 _STATUSES: dict[Any, str] = {None: STATUSES[0], "": STATUSES[0]}
 _STATUSES |= dict(enumerate(STATUSES)) | {name: name for name in STATUSES}
 
@@ -172,6 +181,47 @@ def _list_of(value: Any) -> Any:
     items = parse_json(value)
     scalars = isinstance(items, list) and all(isinstance(item, str | int | float) for item in items)
     return json_value(items) if scalars else value
+
+
+def cell(value: Any) -> Any:
+    """Return the value of a table's cell: of a JSON text, or of a text that pandas wrote of a Python value.
+
+    `DataFrame.to_csv` writes the `str` of lists, objects and arrays, whose items may have no commas between
+    them, with times, missing values and numbers in the names of their libraries.
+    """
+    parsed = parse_json(value)
+    if not isinstance(parsed, str) or not parsed.startswith(("[", "{", "array(")) or len(parsed) > _LONGEST:
+        return parsed
+    source = _TEXT_OR_GAP.sub(lambda found: found[2] or f"{found[1]},", parsed)
+    try:
+        return _written(ast.parse(source, mode="eval").body)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return parsed
+
+
+def _written(node: ast.expr) -> Any:
+    """Return the value of an expression that pandas or NumPy writes. Raises ValueError for any other."""
+    match node:
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_written(item) for item in items]
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {
+                str(ast.literal_eval(key)): _written(item)
+                for key, item in zip(keys, values, strict=True)
+                if key
+            }
+        case ast.Name(id="nan" | "NaT" | "NA") | ast.Call(func=ast.Name(id="NAType")):
+            return None
+        case ast.Attribute(value=ast.Name(id="np"), attr="True_" | "False_" as word):
+            return word == "True_"
+        case ast.Call(func=ast.Attribute(attr="datetime"), args=parts):
+            year, month, day, *clock = map(ast.literal_eval, parts)
+            return f"{year:04}-{month:02}-{day:02}T{time(*clock).isoformat()}+00:00"
+        case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in _WRAPPERS:
+            return _written(first)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np")), args=[first]):
+            return _written(first)
+    return ast.literal_eval(node)
 
 
 def objects(value: Any, what: str) -> list[dict[str, Any]]:

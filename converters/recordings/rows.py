@@ -221,7 +221,7 @@ def _time(value: Any, what: str) -> int:
 def _object(row: Row, column: str) -> Attributes:
     """Return an object, or the one in a JSON text, as attributes."""
     value = row.get(column)
-    return _attributes(parse_json(value) if value != "" else None, column)
+    return _attributes(plain.cell(value) if value != "" else None, column)
 
 
 def _attributes(value: Any, what: str) -> Attributes:
@@ -255,7 +255,7 @@ def _of_kind(node: Any, depth: int) -> Any:
 def _list(row: Row, column: str) -> list[dict[str, Any]]:
     """Return a list of objects, the one in a JSON text, or of an object of lists, as ClickHouse has."""
     value = row.get(column)
-    value = parse_json(value) if value != "" else None
+    value = plain.cell(value) if value != "" else None
     if isinstance(value, dict):
         columns = [cells for cells in value.values() if isinstance(cells, list)]
         value = [dict(zip(value, cells, strict=False)) for cells in zip(*columns, strict=False)]

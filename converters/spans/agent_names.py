@@ -1,4 +1,4 @@
-"""The name of a run's agent; the names of a framework's own parts are not agents.
+"""The names of agents and tools in those of their spans; the names of a framework's own parts are not agents.
 
 Whether a run is an agent's depends on the spans around it: `evaluator/derive/passes.py` decides.
 """
@@ -32,6 +32,11 @@ _EXPLICIT = ("agent.name", "gen_ai.agent.id")
 _AFFIX = re.compile(
     r"^(?:invoke_agent|run_agent|execute_agent|agent[_ ]run|agent|run)[ .:/]+|"
     r"\.(?:a?run(?:_stream|_sync)?|a?invoke|a?stream|a?call|kickoff|execute|process)$|[ .:/_-]run$",
+)
+# What frameworks and exporters put around the name of a tool or an agent in the name of its span.
+_OPERATION = re.compile(
+    r"^(?:tool_call|execute_tool|invoke_agent|[Tt]ool|agent|function|run)[ .:/]+|"
+    r"(?:[ .:/](?:tool|agent|function)|\.(?:__call__|forward|run))$"
 )
 _MIDDLEWARE = re.compile(r"(?:^|[._])(?:before|after)_(?:agent|model)$|(?:^|\.)wrap_\w+$|Middleware\b")
 # Names of workflows, of hand-offs and of what runs an agent, and frameworks' own classes.
@@ -88,6 +93,11 @@ def name_in(span_name: str) -> str | None:
     if set(name) & set(".(/:{[<") or _NOT_AGENTS.fullmatch(name) or _CLASSES.fullmatch(name):
         return None
     return name
+
+
+def without_operation(span_name: str) -> str | None:
+    """Return the name of a tool or an agent, given that of its span: `cancel` of `execute_tool cancel`."""
+    return text(_OPERATION.sub("", span_name)) or text(span_name)
 
 
 def _is_plumbing(run: RunSpan, attributes: Mapping[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from spangrade.converters.spans import (
     quantities,
     run_io,
 )
+from spangrade.converters.spans.agent_names import without_operation
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import (
@@ -84,10 +85,6 @@ _PROVIDER = re.compile(r"(?:^|[._])(?:provider(?:[._]name)?|llm[._](?:vendor|sys
 _CACHED = ("cached_input_tokens", "cache_write_tokens")
 _FLAT = re.compile(r"^(.+)\.0\.(?:message\.)?(?:role|content)$")
 _FLAT_OUTPUT = re.compile(r"output|completion|response")
-# What frameworks put around the name of an agent or a tool in the name of its span.
-_AFFIX = re.compile(
-    r"^(?:tool_call|execute_tool|invoke_agent|tool|agent|function|run)[ .:/]+|[ .:/](?:tool|agent|function)$"
-)
 # Attributes of transports and of code, whose inputs and outputs are not an agent's.
 _FOREIGN = re.compile(
     r"^(?:http|db|rpc|url|net|network|server|client|messaging|code|thread|process|faas|aws|k8s)\."
@@ -361,7 +358,7 @@ def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
 def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
     named = first_text(attributes[key] for key in layout.tool_names)
     call_id = first_text(attributes[key] for key in layout.call_ids)
-    own = {semconv.TOOL_NAME: named or _name_in(span), semconv.TOOL_CALL_ID: call_id}
+    own = {semconv.TOOL_NAME: named or without_operation(span.name), semconv.TOOL_CALL_ID: call_id}
     tool = genai.read_attributes(span, {**attributes, **own}, "tool")
     if not isinstance(tool, ToolUse):
         return tool
@@ -466,8 +463,3 @@ _READERS: Mapping[Kind, Callable[[Span, Mapping[str, Any], _Layout, str], Observ
     "agent": _agent,
     "workflow": _workflow,
 }
-
-
-def _name_in(span: Span) -> str | None:
-    """Return the name of an agent or a tool in the name of its span: `get_cart` of `get_cart.tool`."""
-    return text(_AFFIX.sub("", span.name)) or text(span.name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from spangrade.converters.spans.agent_names import without_operation
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.structure import kind_in_word
@@ -75,9 +76,9 @@ def _values(vendor: Vendor, span: Span, attributes: Attributes, kind: Kind | Non
         if (key := getattr(vendor, field)) in attributes
     }
     if kind == "tool":
-        own.setdefault(semconv.TOOL_NAME, span.name)
+        own.setdefault(semconv.TOOL_NAME, without_operation(span.name))
     elif kind == "agent" and semconv.AGENT_NAME not in attributes:
-        own.setdefault(semconv.AGENT_NAME, span.name)
+        own.setdefault(semconv.AGENT_NAME, without_operation(span.name))
     return own
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spangrade.converters.spans import cached_tokens, langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
+from spangrade.converters.spans.agent_names import without_operation
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Dialect, Read, renaming
@@ -526,7 +527,8 @@ def reader(dialect: Dialect) -> Read:
             io = [parse_json(first_of(attributes, names)) for names in (dialect.inputs, dialect.outputs)]
             own = _of_io(kind, *io) | own
         if kind in dialect.named_by_span:
-            own[semconv.TOOL_NAME if kind == "tool" else semconv.AGENT_NAME] = span.name
+            named = without_operation(span.name)
+            own[semconv.TOOL_NAME if kind == "tool" else semconv.AGENT_NAME] = named
         if values is not None:
             own |= values(span, attributes, kind)
         given = own if alone else {**attributes, **own} if own else attributes

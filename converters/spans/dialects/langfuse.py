@@ -14,6 +14,7 @@ from typing import Any
 
 from spangrade.converters.spans import cached_tokens, provider_values
 from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.agent_names import without_operation
 from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
 from spangrade.converters.spans.observation import (
@@ -82,7 +83,9 @@ def _model_call(call: ModelCall, __: Span, attributes: Attributes) -> ModelCall:
 
 
 def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
-    named = named_run(run, span.name if run.is_agent or _is_langchains_agent(span) else None)
+    named = named_run(
+        run, without_operation(span.name) if run.is_agent or _is_langchains_agent(span) else None
+    )
     return changed(named, only_topmost=attributes[_KIND] == "span")
 
 

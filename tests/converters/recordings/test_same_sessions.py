@@ -8,11 +8,13 @@ import io
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import orjson
+import pandas
 import pyarrow.parquet
 import pytest
 from paths import FIXTURES
@@ -66,6 +68,20 @@ def read_whole(path: Path) -> list[Span | LogRecord]:
 def test_an_export_makes_the_session_of_its_original(file: str, original: str, tmp_path: Path) -> None:
     (expected,) = recorded_sessions(original)
     (session,) = sessions(read_whole(RECORDINGS / file), tmp_path / "export.duckdb")
+    assert facts(session) == facts(expected)
+
+
+@pytest.mark.parametrize("read_frame", [pandas.read_parquet, partial(pandas.read_json, lines=True)])
+def test_phoenix_s_frame_as_csv_makes_the_session_of_its_original(
+    read_frame: Callable[[Path], pandas.DataFrame], tmp_path: Path
+) -> None:
+    is_parquet = read_frame is pandas.read_parquet
+    file = "phoenix_dataframe.parquet" if is_parquet else "phoenix_dataframe.jsonl.gz"
+    read_frame(RECORDINGS / file).to_csv(tmp_path / "frame.csv")
+    (expected,) = recorded_sessions(
+        "openai_agents_openinference" if is_parquet else "langgraph_openinference"
+    )
+    (session,) = sessions(read_whole(tmp_path / "frame.csv"), tmp_path / "export.duckdb")
     assert facts(session) == facts(expected)
 
 
@@ -204,7 +220,21 @@ def as_traces(rows: list[dict[str, Any]]) -> bytes:
     return orjson.dumps(list(traces.values()))
 
 
-@pytest.mark.parametrize("form", [as_lines, as_list, as_traces, as_csv, as_parquet])
+def as_download(rows: list[dict[str, Any]]) -> bytes:
+    """Return traces as the page downloads them: with observations beside each, and some within it again."""
+    traces = orjson.loads(as_traces(rows))
+    observed = [
+        {
+            "trace": {**trace, "observations": trace["observations"][:1]},
+            "observations": trace["observations"],
+            "scores": [],
+        }
+        for trace in traces
+    ]
+    return b"\n".join(orjson.dumps(each, option=orjson.OPT_INDENT_2) for each in observed)
+
+
+@pytest.mark.parametrize("form", [as_lines, as_list, as_traces, as_download, as_csv, as_parquet])
 def test_langfuse_s_other_exports_make_the_same_session(
     form: Callable[[list[dict[str, Any]]], bytes], tmp_path: Path
 ) -> None:

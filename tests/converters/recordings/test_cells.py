@@ -1,0 +1,62 @@
+"""The cells of tables that pandas wrote."""
+
+from __future__ import annotations
+
+import string
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spangrade.converters.recordings.plain import cell
+
+NAMES = st.text(string.ascii_letters + string.punctuation + " \nß", max_size=12)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9) | NAMES
+OBJECTS = st.recursive(
+    st.dictionaries(NAMES, SCALARS, max_size=3),
+    lambda inner: st.dictionaries(NAMES, inner | st.lists(inner, max_size=3), max_size=3),
+    max_leaves=8,
+)
+
+
+def as_arrays(value: Any) -> Any:
+    """Return a value with arrays in the place of lists, as a frame that was read from Parquet has them."""
+    if isinstance(value, dict):
+        return {key: as_arrays(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    array = numpy.empty(len(value), dtype=object)
+    array[:] = [as_arrays(item) for item in value]
+    return array
+
+
+@given(st.lists(OBJECTS, min_size=1, max_size=3))
+def test_objects_are_the_same_however_pandas_wrote_them(value: list[Any]) -> None:
+    assert cell(str(value)) == value
+    assert cell(str(as_arrays(value))) == value
+
+
+def test_what_libraries_call_a_value_is_that_value() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    written = {"at": at, "pandas": pandas.Timestamp(at), "gap": float("nan"), "count": numpy.int64(3)}
+    assert cell(str([written | {"done": numpy.bool_(True)}])) == [
+        {
+            "at": at.isoformat(),
+            "pandas": "2026-01-02 03:04:05.000006+0000",
+            "gap": None,
+            "count": 3,
+            "done": True,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[SYSTEM] Hello (you)", "{customer}", "[__import__('os').getcwd()]", "[open('x')]", "[" * 5000, "{1: 2"],
+)
+def test_another_text_stays_as_it_is(text: str) -> None:
+    assert cell(text) == text
