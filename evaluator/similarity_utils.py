@@ -12,11 +12,13 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from spangrade.converters.datasets.forms import described, problem_of, word_of
 from spangrade.evaluator.judge import Judge, Judgement, Question, default_judge, same_meaning, satisfies
-from spangrade.evaluator.metrics.matching import MISSING, Rules, ValueDifference, differences
+from spangrade.evaluator.metrics.matching import MISSING, Path, Rules, ValueDifference, differences
+from spangrade.evaluator.metrics.reply_texts import folded
 from spangrade.evaluator.metrics.shown import path_text
 
 ABSENT = MISSING
@@ -151,25 +153,31 @@ def is_similar_dict(
 
 
 def is_similar(
-    actual: Any, expected: Any, *, path: str = "value", extra_keys: bool = False, judge: Judge | None = None
+    actual: Any,
+    expected: Any,
+    *,
+    path: str = "value",
+    extra_keys: bool = False,
+    reply: Path = (),
+    judge: Judge | None = None,
 ) -> Comparing:
     """Compare any two JSON values by the rules of `is_similar_text` and `is_similar_dict`.
 
     Raises ValueError (when awaited) for a `$` word that is not as it must be.
 
     Lists are compared element by element, of equal length; 1 equals 1.0, True is not 1. `path` names the
-    value in mismatches.
+    value in mismatches; `reply` is the path of the text of a reply in it, whose spelling does not count.
     """
-    return Comparing(lambda: _similarity(actual, expected, path, extra_keys, judge))
+    return Comparing(lambda: _similarity(actual, expected, path, extra_keys, reply, judge))
 
 
 async def _similarity(
-    actual: Any, expected: Any, path: str, extra_keys: bool, judge: Judge | None
+    actual: Any, expected: Any, path: str, extra_keys: bool, reply: Path, judge: Judge | None
 ) -> Similarity:
     """Ask the judge only if the rules find no mismatch."""
     if problem := problem_of(expected):
         raise ValueError(f"{path}: {problem}")
-    rules = Rules("subset" if extra_keys else "exact", similar=_is_alike)
+    rules = Rules("subset" if extra_keys else "exact", similar=partial(_is_alike, reply))
     found = list(differences(expected, actual, rules))
     mismatches = [_mismatch(one, path) for one in found if not one.undecided]
     if found and not mismatches:
@@ -221,12 +229,13 @@ def _why(one: ValueDifference) -> str:
     return "expected a list" if is_list else "values that are not strings must be equal"
 
 
-def _is_alike(expected: str | Sequence[str], actual: str) -> bool | None:
+def _is_alike(reply: Path, path: Path, expected: str | Sequence[str], actual: str) -> bool | None:
     """Return whether a text is an expected one, or one of several; None if its meaning decides."""
-    normal = normal_form(actual)
+    form = reply_form if path == reply else normal_form
+    normal = form(actual)
     for one in _alternatives(expected):
         is_text = _STATEMENT.fullmatch(one.strip()) is None
-        if is_text and (one in ("*", actual) or normal_form(one) == normal):
+        if is_text and (one in ("*", actual) or form(one) == normal):
             return True
     return None
 
@@ -289,11 +298,24 @@ def normal_form(text: str) -> str:
     like), curly quotes, a filler at the start ("Well, "), a final full stop, comma or exclamation mark, and
     spelled-out numbers up to ninety-nine. Question marks, "not" and digits within names are kept.
     """
-    folded = "".join(
+    plain = "".join(
         one if unicodedata.decomposition(one).startswith(_MEANINGFUL) else unicodedata.normalize("NFKC", one)
         for one in unicodedata.normalize("NFC", text)
     )
-    folded = " ".join(unicodedata.normalize("NFC", folded).translate(_QUOTES).casefold().split())
-    folded = _FILLER.sub("", folded, count=1) if _FILLER.match(folded) else folded
-    folded = _NUMBER.sub(lambda word: _NUMBERS[word[1]], folded)
-    return folded.rstrip(".,!").rstrip() or text
+    plain = " ".join(unicodedata.normalize("NFC", plain).translate(_QUOTES).casefold().split())
+    return _without_wording(plain) or text
+
+
+def reply_form(text: str) -> str:
+    """Return the text of a reply without differences that never change its meaning.
+
+    These are those of `reply_texts`, and the wording of `normal_form`: fillers, spelled-out numbers, the end.
+    """
+    form = folded(text)
+    return _without_wording(form) or form or text
+
+
+def _without_wording(text: str) -> str:
+    text = _FILLER.sub("", text, count=1) if _FILLER.match(text) else text
+    text = _NUMBER.sub(lambda word: _NUMBERS[word[1]], text)
+    return text.rstrip(".,!").rstrip()

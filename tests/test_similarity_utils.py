@@ -478,3 +478,10 @@ async def test_the_judge_decides_about_one_of_several_values(monkeypatch):
 async def test_a_word_that_is_not_as_it_must_be_is_refused():
     with pytest.raises(ValueError, match=r'value: city: expected "\$any": a list of one value or more'):
         await is_similar({"city": "NY"}, {"city": {"$any": "NY"}})
+
+
+async def test_the_spelling_of_replies_is_folded_and_not_that_of_arguments(no_judge):
+    for actual, expected in (("1,100 EUR", "1100 EUR"), ("a “b” – c", 'a "b" - c'), ("$15.00", "$15")):
+        assert await is_similar_text(actual, expected)
+        with pytest.raises(AssertionError, match="the judge was asked"):
+            await is_similar_dict({"amount": actual}, {"amount": expected})

@@ -133,21 +133,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def folded_text(text: str) -> str:
-    """Return a text as those are compared that replies must have.
-
-    In Unicode NFC, without case, each run of white space as one space, without commas between digits.
-    """
-    return _COMMA.sub("", " ".join(normalize("NFC", normalize("NFC", text).casefold()).split()))
-
-
 def folded_words(text: str) -> str:
     """Return the words of a text as `$text` compares them: without case, spaces and punctuation.
 
     What stands between two digits keeps them apart (`1.5` is not `15`), except a comma, and a minus sign
     before a number stays.
     """
-    signed = _SIGN.sub("\u2212", folded_text(text))
+    plain = normalize("NFC", normalize("NFC", text).casefold())
+    signed = _SIGN.sub("\u2212", _COMMA.sub("", " ".join(plain.split())))
     if not signed.isascii() or not signed.isalnum():
         signed = "".join(" " if category(one).startswith("P") else one for one in signed)
     return _SPACE.sub("", " ".join(signed.split()))

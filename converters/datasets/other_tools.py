@@ -164,7 +164,7 @@ def _of_assertions(
     return found, problems
 
 
-_FOLDED = "case, white space and commas between digits are folded here"
+_FOLDED = "case and spelling are folded here, and numbers are whole"
 
 
 def _of_assertion(

@@ -13,6 +13,7 @@ from spangrade.converters.datasets.golden_file import golden_file
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
+from spangrade.evaluator.metrics.reply_texts import contains
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import InputError
@@ -88,8 +89,8 @@ def _value(key: str, question: Mapping[str, Any], session: Session) -> Any:
     replies = [turn.final_response for turn in session.turns if turn.final_response is not None]
     if key == "required_texts":
         texts = question.get(key) or question.get("reference_data", {}).get(key) or []
-        said = " ".join(" ".join(replies).casefold().split())
-        held = [one for one in texts if " ".join(_text(one).casefold().split()) in said]
+        said = " ".join(replies)
+        held = [one for one in texts if contains(said, _text(one))]
         return held or replies[-1:] or None
     if key == "reference_responses":
         return [turn.final_response for turn in session.turns]

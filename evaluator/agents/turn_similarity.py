@@ -86,7 +86,9 @@ async def is_similar_turn(
             _call_value(*pair) for pair in zip(chosen, expected.tool_calls, strict=True)
         ]
         expected_value["tool_calls"] = [_expected_call_value(call) for call in expected.tool_calls]
-    similarity = await is_similar(actual_value, expected_value, path=path, extra_keys=extra_keys, judge=judge)
+    similarity = await is_similar(
+        actual_value, expected_value, path=path, extra_keys=extra_keys, reply=("text",), judge=judge
+    )
     return _with_causes(similarity, path)
 
 

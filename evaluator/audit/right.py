@@ -19,9 +19,9 @@ from spangrade.evaluator.metrics.matching import (
     ANY_TEXT,
     is_reference,
     json_equal,
-    normal_text,
 )
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
+from spangrade.evaluator.metrics.reply_texts import folded
 from spangrade.evaluator.metrics.tools import tool_exact_match
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import Session
@@ -60,8 +60,8 @@ def is_right(mutant: Session, reference: Completed) -> bool:
     """Return whether a mutant meets the completed reference, as the session does."""
     session = reference.session
     return (
-        [_words(turn.final_response) for turn in mutant.turns]
-        == [_words(turn.final_response) for turn in session.turns]
+        [_form(turn.final_response) for turn in mutant.turns]
+        == [_form(turn.final_response) for turn in session.turns]
         and _agents(mutant) == _agents(session)
         and json_equal(mutant.state_variables, session.state_variables)
         and _within(mutant.cost_usd, reference.max_cost_usd)
@@ -79,8 +79,8 @@ def _within(value: float | None, limit: float | None) -> bool:
     return value is None or limit is None or value <= limit
 
 
-def _words(text: str | None) -> str | None:
-    return None if text is None else normal_text(text)
+def _form(text: str | None) -> str | None:
+    return None if text is None else folded(text, case=True)
 
 
 def _agents(session: Session) -> list[str]:

@@ -14,6 +14,7 @@ from spangrade.evaluator.derive.tool_calls import json_or_none, ok_and_error
 from spangrade.evaluator.metrics.columns import FileSession, file_session, json_in
 from spangrade.evaluator.metrics.matching import json_equal, normal_text
 from spangrade.evaluator.metrics.pairing import as_call
+from spangrade.evaluator.metrics.reply_texts import same_text
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.span import Problem
@@ -75,7 +76,7 @@ def _with_response(session: Session, response: Any, notes: list[str]) -> Session
     if not isinstance(response, str) or not session.turns:
         return session
     last = session.turns[-1]
-    if last.final_response is not None and normal_text(last.final_response) != normal_text(response):
+    if last.final_response is not None and not same_text(last.final_response, response):
         notes.append(f"final_response: {_differs(response, last.final_response)}")
     return replace(session, turns=(*session.turns[:-1], last._replace(final_response=response)))
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import orjson
 
-from spangrade.converters.datasets.forms import folded_text
 from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, ReferenceData
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
@@ -40,9 +39,9 @@ from spangrade.evaluator.metrics.definitions import (
     load_definitions,
 )
 from spangrade.evaluator.metrics.managed import ask_vertex
-from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score, metric
 from spangrade.evaluator.metrics.patterns import matches_pattern
+from spangrade.evaluator.metrics.reply_texts import contains, same_text
 from spangrade.evaluator.metrics.response import required_texts, response_match
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import dumps
@@ -192,14 +191,13 @@ def _known_match(reply: str | None, expected: ExpectedReply) -> Outcome | None:
     """Return the outcome of a reply that needs no judge; None if a judge has to rate it."""
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")
-    if expected.match == "contains" and folded_text(expected.text) in folded_text(reply):
+    if expected.match == "contains" and contains(reply, expected.text):
         return Score(1.0, None, "as expected")
     if expected.match == "pattern":
         return _searched(expected.text, reply)
-    words = normal_text(reply)
-    if expected.match != "contains" and words == normal_text(expected.text):
+    if expected.match != "contains" and same_text(reply, expected.text):
         return Score(1.0, None, "as expected")
-    if not words:
+    if not reply.strip():
         return Score(0.0, None, "the last reply is empty")
     if expected.match in ("exact", "contains"):
         what = "is not" if expected.match == "exact" else "does not have"

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from spangrade.evaluator.metrics.reply_texts import contains
 from spangrade.tracer.base.canonical_json import dumps
 
 if TYPE_CHECKING:  # few recordings are masked
@@ -53,11 +54,11 @@ def may_be_masked(expected: Any, actual: Any) -> bool:
 
 
 def may_contain(text: str, actual: str) -> bool:
-    """Return whether a text that redaction masks may have been in a recorded text."""
+    """Return whether a text that redaction masks may have been in a recorded reply."""
     if not _MASK.search(actual):
         return False
     masked = _redaction().value(text)
-    return masked != text and _plain(masked) in _plain(actual)
+    return masked != text and contains(_plain(actual), _plain(masked))
 
 
 def _plain(text: str) -> str:

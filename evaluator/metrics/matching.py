@@ -179,7 +179,7 @@ class Rules(NamedTuple):
     keys: KeyRule = "subset"
     wildcards: bool = True
     words: bool = True
-    similar: Callable[[Any, str], bool | None] | None = None
+    similar: Callable[[Path, Any, str], bool | None] | None = None
 
 
 SUBSET, STATE = Rules(), Rules("exact", wildcards=False)
@@ -290,7 +290,7 @@ def _of_items(
 
 
 def _of_text(expected: Any, actual: str, rules: Rules, path: Path) -> Iterator[ValueDifference]:
-    if rules.similar is None or not rules.similar(expected, actual):
+    if rules.similar is None or not rules.similar(path, expected, actual):
         yield ValueDifference(path, expected, actual, undecided=True)
 
 

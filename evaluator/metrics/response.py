@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from unicodedata import normalize
 
-from spangrade.converters.datasets.forms import ANY, PATTERN, described, folded_text
+from spangrade.converters.datasets.forms import ANY, PATTERN, described
 from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, RequiredText, TextForm
 from spangrade.evaluator.metrics.causes import Cause, reply_cause
 from spangrade.evaluator.metrics.columns import final_response
 from spangrade.evaluator.metrics.masked import MASKED, has_mask, may_contain
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
 from spangrade.evaluator.metrics.patterns import matches_pattern
+from spangrade.evaluator.metrics.reply_texts import folded, has_text, wanted_form
 from spangrade.evaluator.metrics.stem import stem
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.lookalike_letters import is_blank
@@ -56,8 +57,9 @@ def response_match(session: Session, question: GoldenQuestion) -> Outcome:
 def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
     """The share of the `required_texts` that a reply has, or that of the turn that the text names.
 
-    Texts are compared without case, white space as one space, commas between digits aside (1,234 is 1234);
-    of `{"$any": […]}` one will do, and `{"$pattern": …}` is searched in the reply as it is.
+    Texts are compared without case, quotes, hyphens, spaces and width folded, and numbers whole (1,234 is
+    1234, and not in 11,234); of `{"$any": […]}` one will do, and `{"$pattern": …}` is searched in the reply
+    as it is.
     Inconclusive if a reply that may have the text is not recorded, or a search takes longer than a second.
 
     Source: own definition.
@@ -67,7 +69,7 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
         for one in question.reference("required_texts")
     ]
     replies = [turn.final_response for turn in session.turns]
-    said = [None if reply is None else (reply, folded_text(reply)) for reply in replies]
+    said = [None if reply is None else (reply, folded(reply)) for reply in replies]
     missing: list[str] = []
     causes: list[Cause] = []
     unknown: list[str] = []
@@ -94,13 +96,13 @@ def required_texts(session: Session, question: GoldenQuestion) -> Outcome:
     return Score(value, None, "; ".join(missing) or "as expected", tuple(causes))
 
 
-def _has(wanted: TextForm, reply: str, folded: str) -> bool | None:
+def _has(wanted: TextForm, reply: str, form: str) -> bool | None:
     """Return whether a reply has a text, or one that a form says; None if a search did not end."""
     if isinstance(wanted, str):
-        return folded_text(wanted) in folded
+        return has_text(form, wanted_form(wanted))
     if PATTERN in wanted:
         return matches_pattern(wanted[PATTERN], reply)
-    found = [_has(one, reply, folded) for one in wanted[ANY]]
+    found = [_has(one, reply, form) for one in wanted[ANY]]
     return True if True in found else None if None in found else False
 
 

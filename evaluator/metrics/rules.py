@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from spangrade.converters.datasets.call_rules import CallOrder, Rule, Told
-from spangrade.converters.datasets.forms import folded_text
 from spangrade.evaluator.metrics.call_rules import (
     Found,
     ended_before,
@@ -23,6 +22,7 @@ from spangrade.evaluator.metrics.call_text import only_requested
 from spangrade.evaluator.metrics.masked import has_mask
 from spangrade.evaluator.metrics.matching import MISSING
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Score
+from spangrade.evaluator.metrics.reply_texts import contains
 from spangrade.evaluator.metrics.state import path_in, value_at
 from spangrade.evaluator.session import Session, ToolInteraction
 
@@ -131,8 +131,8 @@ def _not_told(session: Session, rules: Sequence[Told]) -> Found:
             if value is MISSING or value is None or isinstance(value, bool | dict | list):
                 continue
             replies = [turn.final_response for turn in session.turns if turn.turn >= (call.turn or 0)]
-            text = folded_text(value_text(value))
-            if any(reply is not None and text in folded_text(reply) for reply in replies):
+            text = value_text(value)
+            if any(reply is not None and contains(reply, text) for reply in replies):
                 continue
             if None in replies or has_mask(value) or any(map(has_mask, replies)):
                 unknown["a reply that may have it is not recorded, or masked"] = None

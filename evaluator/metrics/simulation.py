@@ -14,9 +14,9 @@ from spangrade.evaluator.metrics.columns import trace_summary
 from spangrade.evaluator.metrics.masked import MASKED, may_contain
 from spangrade.evaluator.metrics.matching import normal_text
 from spangrade.evaluator.metrics.metric import Inconclusive, NotApplicable, Outcome, Score, metric
+from spangrade.evaluator.metrics.reply_texts import has_text, revealed, wanted_form
 from spangrade.evaluator.session import Session, SimulatedMessage
 from spangrade.tracer.base.canonical_json import dumps
-from spangrade.tracer.base.lookalike_letters import plain_form
 
 _ROLE = re.compile(r"\s*(agent|assistant|model|ai|bot|support)\s*:", re.IGNORECASE)
 _WORD = re.compile(r"\w[\w.@+/:-]*\w|\w")
@@ -93,19 +93,20 @@ def turns_to_goal(session: Session, question: GoldenQuestion) -> Outcome:  # noq
 def forbidden_texts(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of `forbidden_texts` that a reply has, whatever their case, white space and look-alikes.
 
-    Both are compared in Unicode NFKC, with each dash as "-" and without characters of no width.
+    Both are compared as required texts are, and in Unicode NFKC (numbers such as ² aside) and without
+    characters of no width.
     Inconclusive if a reply is not recorded.
 
     Source: own definition.
     """
     replies = [turn.final_response for turn in session.turns]
-    said = _plain("\n".join(reply or "" for reply in replies))
-    found = [text for text in question.reference("forbidden_texts") if _plain(text) in said]
+    said = revealed("\n".join(reply or "" for reply in replies))
+    found = [text for text in question.reference("forbidden_texts") if _is_said(text, said)]
     if found:
         causes = []
         for turn in session.turns:
-            plain = _plain(turn.final_response or "")
-            said_here = [text for text in found if _plain(text) in plain]
+            said = revealed(turn.final_response or "")
+            said_here = [text for text in found if _is_said(text, said)]
             if said_here:
                 path = f"forbidden_texts {', '.join(map(dumps, said_here))}"
                 causes.append(reply_cause(session, turn.turn, path))
@@ -123,8 +124,8 @@ def forbidden_texts(session: Session, question: GoldenQuestion) -> Outcome:
     return Score(0.0, None, "as expected")
 
 
-def _plain(text: str) -> str:
-    return plain_form(_folded(plain_form(text)))  # folding the case may compose or decompose letters
+def _is_said(text: str, said: str) -> bool:
+    return has_text(said, wanted_form(text, hidden=True))
 
 
 METRICS = (simulation_valid, goal_completion, turns_to_goal, forbidden_texts)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
-from spangrade.converters.datasets.forms import accepts_absent, described, folded_text, word_of
+from spangrade.converters.datasets.forms import accepts_absent, described, word_of
 from spangrade.converters.datasets.golden import (
     ExpectedReply,
     GoldenQuestion,
@@ -27,12 +27,12 @@ from spangrade.evaluator.metrics.matching import (
     arranged,
     expects_null,
     first_difference,
-    normal_text,
     rules_of,
 )
 from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, nearest_calls, pair_calls
 from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.references import resolved
+from spangrade.evaluator.metrics.reply_texts import contains, same_text
 from spangrade.evaluator.metrics.state import path_in, value_at
 from spangrade.evaluator.metrics.trajectory import major_reference, major_steps
 from spangrade.evaluator.metrics.user_values import pattern_of, user_values
@@ -272,11 +272,11 @@ def _reply(session: Session, reply: str | ExpectedReply | None) -> Value | None:
         return Value("missing", "reply", TextPair(_plain(expected), None))
     match = reply.match if isinstance(reply, ExpectedReply) else None
     if match == "contains":
-        same = folded_text(expected) in folded_text(actual)
+        same = contains(actual, expected)
     elif match == "pattern":
         same = matches_pattern(expected, actual) is True
     else:
-        same = normal_text(actual) == normal_text(expected)
+        same = same_text(actual, expected)
     if same and match in ("contains", "pattern"):
         return Value("same", "reply", TextPair(_plain(expected), _plain(actual)))
     return Value("same" if same else "differs", "reply", difference(expected, actual))

@@ -54,12 +54,16 @@ def plain_form(text: str) -> str:
     """
     if text.isascii():
         return text
-    shown = (
-        letter for letter in text if ord(letter) not in _NO_WIDTH and unicodedata.category(letter) != "Cf"
-    )
     return "".join(
         "-" if letter in _DASHES or unicodedata.category(letter) == "Pd" else letter
-        for letter in unicodedata.normalize("NFKC", "".join(shown))
+        for letter in unicodedata.normalize("NFKC", without_width(text))
+    )
+
+
+def without_width(text: str) -> str:
+    """Return text without the characters of no width."""
+    return "".join(
+        letter for letter in text if ord(letter) not in _NO_WIDTH and unicodedata.category(letter) != "Cf"
     )
 
 

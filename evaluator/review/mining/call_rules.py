@@ -13,10 +13,10 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.call_rules import AtMost, Before, CallOrder, Rule, Told
-from spangrade.converters.datasets.forms import folded_text
 from spangrade.converters.datasets.golden import distinct_name
 from spangrade.evaluator.metrics.call_rules import value_text, values_in
 from spangrade.evaluator.metrics.metric import Score
+from spangrade.evaluator.metrics.reply_texts import folded, has_text
 from spangrade.evaluator.metrics.rules import broken_by, triggers
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.tracer.base.canonical_json import canonical
@@ -168,11 +168,11 @@ class _Learned:
         self._from_result[pair].update(_in_all(_names_from_results(call, ones) for call, ones in before))
 
     def _add_told(self, session: Session, done: dict[str, list[ToolInteraction]]) -> None:
-        replies = {turn.turn: folded_text(turn.final_response or "") for turn in session.turns}
+        replies = {turn.turn: folded(turn.final_response or "") for turn in session.turns}
         for tool, calls in done.items():
             told = [
                 {
-                    path: any(t in reply for n, reply in replies.items() if n >= (call.turn or 0))
+                    path: any(has_text(reply, t) for n, reply in replies.items() if n >= (call.turn or 0))
                     for path, t in texts
                 }
                 for call in calls
@@ -260,7 +260,7 @@ def _texts_of(result: Any, path: str = "") -> Iterator[tuple[str, str]]:
             if _PLAIN.fullmatch(key):
                 yield from _texts_of(value, f"{path}.{key}" if path else key)
     elif path and result is not None and not isinstance(result, bool | list):
-        text = folded_text(value_text(result))
+        text = folded(value_text(result))
         if _SHORTEST_TOLD <= len(text) <= _LONGEST_TOLD:
             yield path, text
 

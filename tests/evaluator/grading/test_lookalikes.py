@@ -1,4 +1,4 @@
-"""What is forbidden is found in any form that looks the same; what is expected is compared as written."""
+"""What is forbidden is found in any form that looks the same; what is expected is not met by look-alikes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ def test_a_forbidden_text_is_found_in_any_form(reply: str) -> None:
     assert graded({"forbidden_texts": ["caf\u00e9-25"]}, reply) == 0
 
 
-def test_an_expected_text_is_not_met_by_another_dash() -> None:
+def test_an_expected_text_is_met_by_another_dash_and_not_by_look_alikes() -> None:
     assert graded({"reference_response": "A-1"}, "A-1") == 0
-    assert graded({"reference_response": "A-1"}, "A\u20111") == 4
+    assert graded({"reference_response": "A-1"}, "A\u20111") == 0
+    assert graded({"reference_response": "A-1"}, "A-\u00b9") == 4
+    assert graded({"reference_response": "A-1"}, "\U0001d400-1") == 4
 
 
 @pytest.mark.parametrize(
