@@ -23,6 +23,10 @@ _WORDS = frozenset({ANY, TEXT, NUMBER, PATTERN, EACH, NULL, ABSENT, LITERAL})
 _TRUE = frozenset({NULL, ABSENT})  # words whose value is true
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
 _SIGN = re.compile(r"(?<!\S)-(?=\d)")
+_ESCAPED = re.compile(r"\\(?:([AZ])|.)", re.DOTALL)  # \A and \Z are anchors
+_CLASS = re.compile(r"\[\^?\]?[^]]*\]")
+_NOT_BESIDE = re.compile(r"\(\?<?!")
+_ANCHOR = re.compile(r"[\^$]")
 _SPACE = re.compile(r"(?<!\d) | (?!\d)")  # not between two digits
 
 
@@ -127,6 +131,18 @@ def is_pattern(value: Any) -> bool:
         return isinstance(value, str) and re.compile(value) is not None
     except (re.error, RecursionError, OverflowError):
         return False
+
+
+def matches_all(pattern: str) -> bool:
+    """Return whether every text has a match of a pattern: the empty text has one, and so does every place.
+
+    A pattern that says what must not be there (`^(?!.*sorry)`) matches the empty text, too, and not every
+    one, if it is anchored.
+    """
+    if re.search(pattern, "") is None:
+        return False
+    plain = _CLASS.sub("x", _ESCAPED.sub(lambda one: "^" if one[1] else "x", pattern))
+    return not (_NOT_BESIDE.search(plain) and _ANCHOR.search(plain))
 
 
 def _is_number(value: Any) -> bool:

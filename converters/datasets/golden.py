@@ -46,12 +46,13 @@ from spangrade.converters.datasets.forms import (
     described,
     is_form,
     is_pattern,
+    matches_all,
     problem_of,
     word_of,
 )
 from spangrade.converters.datasets.golden_text import OBJECT, Form, form_of, read_written
 from spangrade.converters.datasets.recognized import tool_of_content
-from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.base.canonical_json import canonical, dumps
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Problem
 
@@ -209,9 +210,23 @@ class ExpectedReply(_Model):
 
     @model_validator(mode="after")
     def _refuse_a_wrong_pattern(self) -> Self:
-        if self.match == "pattern" and not is_pattern(self.text):
-            raise PydanticCustomError("pattern", "text: expected a regular expression of Python")
+        if self.match == "pattern":
+            if not is_pattern(self.text):
+                raise PydanticCustomError("pattern", "text: expected a regular expression of Python")
+            _says_something(self.text)
         return self
+
+
+def _says_something(pattern: str) -> str:
+    """Return a pattern that a reply must have. Raises for one that every reply has."""
+    if matches_all(pattern):
+        raise PydanticCustomError(
+            "pattern",
+            "{pattern} matches the empty text, and so every reply; write what a reply must have, or "
+            "^(?!.*TEXT) for what it must not have",
+            {"pattern": dumps(pattern)},
+        )
+    return pattern
 
 
 TextForm = str | Mapping[str, Any]  # a text, `{"$pattern": …}`, or `{"$any": […]}` of these
@@ -225,7 +240,7 @@ def _text_form(value: Any) -> TextForm:
     if word == ANY and isinstance(value[ANY], list | tuple) and value[ANY]:
         return {ANY: [_text_form(one) for one in value[ANY]]}
     if word == PATTERN and is_pattern(value[PATTERN]):
-        return {PATTERN: value[PATTERN]}
+        return {PATTERN: _says_something(value[PATTERN])}
     expected = 'a string, {"$any": [strings]} or {"$pattern": a regular expression of Python}'
     raise PydanticCustomError(
         "text", "expected {expected}, found {found}", {"expected": expected, "found": kind_of(value)}

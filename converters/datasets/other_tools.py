@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spangrade.converters.datasets.forms import ANY, PATTERN, is_pattern
+from spangrade.converters.datasets.forms import ANY, PATTERN, is_pattern, matches_all
 from spangrade.converters.datasets.golden import append, fields_of_questions
 from spangrade.converters.datasets.golden_text import read_written
 from spangrade.converters.datasets.problems import separate
@@ -190,6 +190,8 @@ def _of_texts(kind: str, texts: list[str], *, is_list: bool) -> tuple[str, Any, 
     """Return the reference that an assertion about texts is, as `_of_assertion` does."""
     if not is_list:
         (text,) = texts
+        if kind == "regex" and not is_pattern(text):
+            return None
         single: dict[str, tuple[str, Any, str]] = {
             "equals": ("reference_response", {"text": text, "match": "exact"}, ""),
             "regex": ("required_texts", [{PATTERN: text}], "the pattern is one of Python's re here"),
@@ -197,7 +199,8 @@ def _of_texts(kind: str, texts: list[str], *, is_list: bool) -> tuple[str, Any, 
             "llm-rubric": ("assertions", [text], ""),
         }
         if kind in single:
-            return single[kind] if kind != "regex" or is_pattern(text) else None
+            is_refused = kind in ("regex", "starts-with") and matches_all(single[kind][1][0][PATTERN])
+            return None if is_refused else single[kind]
     forbids, name = kind.startswith("not-"), kind.removeprefix("not-")
     note = "" if name.startswith("i") else _FOLDED
     plain, is_any, is_all = (
