@@ -36,7 +36,7 @@ from spangrade.converters.spans.structure import (
     outcome_of_tool,
     read_by_structure,
 )
-from spangrade.converters.spans.values import text
+from spangrade.converters.spans.values import identity, text
 from spangrade.converters.spans.vendor import Vendor, dialect_of_vendor
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import json_value
@@ -246,7 +246,7 @@ def _of_simulated_user(span: Span) -> Structure:
     """Return a simulated user's own span as structure: it records nothing of the agent."""
     attributes = span.attributes
     context = SessionContext(
-        text(attributes.get(semconv.CONVERSATION_ID)), text(attributes.get(semconv.QUESTION_ID))
+        identity(attributes.get(semconv.CONVERSATION_ID)), text(attributes.get(semconv.QUESTION_ID))
     )
     message = text(attributes.get(semconv.SIMULATED_MESSAGE)) or ""
     simulated = Structure(SpanRef(*span[:3], *span[5:7]), context, Notes(simulated_message=message))

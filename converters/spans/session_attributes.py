@@ -20,7 +20,15 @@ from spangrade.converters.spans.observation import (
     Structure,
     shared_context,
 )
-from spangrade.converters.spans.values import first_text, json_object, objects, parse_json, text, texts
+from spangrade.converters.spans.values import (
+    first_text,
+    identity,
+    json_object,
+    objects,
+    parse_json,
+    text,
+    texts,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -101,7 +109,7 @@ def of_resource(resource: Mapping[str, Any]) -> tuple[str | None, str | None]:
 def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the application's arguments of `session()`: beside them, a library's ids do not count."""
     found = {
-        "conversation_id": text(attributes[semconv.SESSION_ID]),
+        "conversation_id": identity(attributes[semconv.SESSION_ID]),
         "user_id": text(attributes.get(semconv.USER_ID)),
         "agent_version": text(attributes.get(semconv.AGENT_VERSION)),
     }
@@ -200,11 +208,11 @@ def _found(attributes: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]
     for name in names:
         if _METADATA.search(name):
             values = json_object(attributes[name])
-            yield from (value for key in values if is_candidate(key) and (value := text(values[key])))
+            yield from (value for key in values if is_candidate(key) and (value := identity(values[key])))
         elif not is_candidate(name):
             if len(_not_candidates) < _MOST_NAMES:
                 _not_candidates.add(name)
-        elif value := text(attributes[name]):
+        elif value := identity(attributes[name]):
             yield value
 
 
@@ -215,4 +223,4 @@ def is_candidate(name: str) -> bool:
 
 def candidate_names(attributes: Mapping[str, Any]) -> list[str]:
     """Return the names of the attributes of a span that may hold the id of its session, for people."""
-    return sorted(name for name in attributes if is_candidate(name) and text(attributes[name]))
+    return sorted(name for name in attributes if is_candidate(name) and identity(attributes[name]))

@@ -22,6 +22,13 @@ _REMOVED = re.compile(
 )
 _FIRST = frozenset("[<(*_rR")  # of their characters
 _MOST_REMOVED = 200  # characters
+_MOST_PLACEHOLDER = 40  # characters; an id is rarely shorter than a UUID
+_PLACEHOLDER = re.compile(
+    r"[\s\ufeff]*(?:[<(\[]?(?:none|null|undefined|nan|nil)[>)\]]?|\[object (?:object|undefined|null)\]|"
+    r"0{8}-0{4}-0{4}-0{4}-0{12}|0{32})?[\s\ufeff]*",
+    re.IGNORECASE,
+)
+_OF_PLACEHOLDERS = frozenset("nNuU<([0 \t\r\n\v\f\ufeff\xa0")  # their first characters
 _MAX_COUNT = 10**12  # of one call; anything above is not a count, and a million of them still fit in 63 bits
 
 
@@ -84,6 +91,26 @@ def first_text(values: Iterable[Any]) -> str | None:
         if known := text(value):
             return known
     return None
+
+
+def identity(value: Any) -> str | None:
+    """Return a value that is an id, a number as its text; None for what programs write where there is none.
+
+    Such placeholders are the names of nothing in any language (`None`, `null`, `undefined`, `NaN`, `nil`),
+    what formatting makes of them (`<nil>`, `[object Object]`), blanks, and zeros as long as a UUID or a trace's
+    id. `0` and `default` are ids.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(int(value)) if isinstance(value, int) or value.is_integer() else str(value)
+    known = text(value)
+    if known is None or known[0] not in _OF_PLACEHOLDERS or len(known) > _MOST_PLACEHOLDER:
+        return known
+    return None if _PLACEHOLDER.fullmatch(known) else known
+
+
+def first_identity(values: Iterable[Any]) -> str | None:
+    """Return the first value that is an id, as `identity` does; None if none is."""
+    return next((known for value in values if (known := identity(value))), None)
 
 
 def texts(value: Any) -> list[str]:

@@ -46,7 +46,17 @@ from spangrade.converters.spans.observation import (
     structure_of,
 )
 from spangrade.converters.spans.session_attributes import of_resource
-from spangrade.converters.spans.values import count, exact_json, first_of, json_text, parse_json, text, texts
+from spangrade.converters.spans.values import (
+    count,
+    exact_json,
+    first_identity,
+    first_of,
+    identity,
+    json_text,
+    parse_json,
+    text,
+    texts,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
@@ -199,12 +209,9 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     named, tool, agent = _kind_and_names(span, attributes, kind)
     kind = named or _kind_by_content(attributes)
     shape, count_names = _shape(_OF_A_SHAPE.intersection(attributes))
-    # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
     conversation_id, previous = None, None
-    if shape["conversation_id"] is not None and (
-        shape["conversation_id"] == semconv.CONVERSATION_ID or not (kind == "other" or shape["protocol"])
-    ):
-        conversation_id = text(attributes[shape["conversation_id"]])
+    if shape["conversation_id"] is not None:
+        conversation_id = _conversation_id(attributes, shape, kind)
     if conversation_id is not None and conversation_id.startswith(_RESPONSE):
         conversation_id, previous = None, conversation_id
     traits: set[Trait] = set()
@@ -280,6 +287,18 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     return RunSpan(
         *common, exchanged.exchange, tokens, agent, model, exchanged.digests, is_agent=kind == "agent"
     )
+
+
+def _conversation_id(attributes: Mapping[str, Any], shape: _Shape, kind: Kind) -> str | None:
+    key = shape["conversation_id"]
+    # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
+    is_foreign = kind == "other" or shape["protocol"] is not None
+    if key is None or (is_foreign and key != semconv.CONVERSATION_ID):
+        return None
+    known = identity(attributes[key])
+    if known is None and attributes[key] is not None and not is_foreign:  # a placeholder
+        return first_identity(map(attributes.get, _NAMES["conversation_id"]))
+    return known
 
 
 def _call(attributes: Mapping[str, Any], shape: _Shape) -> tuple[str | None, str | None, str | None]:

@@ -27,6 +27,7 @@ from spangrade.converters.spans.observation import (
 )
 from spangrade.converters.spans.values import (
     count,
+    first_identity,
     first_of,
     first_text,
     json_object,
@@ -57,7 +58,7 @@ _DETAILS = {
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     declared, given = _without_declarations(attributes) if kind == "llm" else ([], None)
     return {
-        semconv.CONVERSATION_ID: first_text(map(attributes.get, ("session.id", "langfuse.session.id"))),
+        semconv.CONVERSATION_ID: first_identity(map(attributes.get, ("session.id", "langfuse.session.id"))),
         semconv.USER_ID: first_text(map(attributes.get, ("user.id", "langfuse.user.id"))),
         **({semconv.INPUT_MESSAGES: provider_values.request_messages(given) or None} if declared else {}),
     }

@@ -14,7 +14,7 @@ from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, Observation, RunSpan, changed, named_run
-from spangrade.converters.spans.values import first_text, parse_json, text
+from spangrade.converters.spans.values import first_identity, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -42,7 +42,7 @@ def _is_whole(attributes: Attributes) -> bool:
 
 
 def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
-    own: dict[str, Any] = {semconv.CONVERSATION_ID: first_text(map(attributes.get, _CONVERSATION_IDS))}
+    own: dict[str, Any] = {semconv.CONVERSATION_ID: first_identity(map(attributes.get, _CONVERSATION_IDS))}
     if kind == "tool":
         outputs = parse_json(attributes.get(_OUTPUTS))
         is_wrapped = isinstance(outputs, dict) and outputs.keys() <= {"output"}

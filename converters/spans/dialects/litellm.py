@@ -17,7 +17,7 @@ from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import Kind, ModelCall, changed
-from spangrade.converters.spans.values import json_object, literal, objects, parse_json, text
+from spangrade.converters.spans.values import identity, json_object, literal, objects, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -45,7 +45,7 @@ def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
 
 def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     asked_with = _object(attributes.get("metadata.requester_metadata"))  # by the caller of a proxy
-    session = call.session.conversation_id or text(asked_with.get("session_id"))
+    session = call.session.conversation_id or identity(asked_with.get("session_id"))
     tokens = provider_values.tokens(_object(attributes.get("metadata.usage_object")))
     details = {name: n for name, n in tokens.items() if name not in ("input_tokens", "output_tokens")}
     return changed(call, conversation_id=session, **details)

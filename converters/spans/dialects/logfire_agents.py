@@ -46,7 +46,7 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
         own[semconv.TOOL_NAME] = attributes.get("name")
     elif kind == "workflow":
         group = attributes.get("group_id")
-        own[semconv.CONVERSATION_ID] = None if group == "null" else group
+        own[semconv.CONVERSATION_ID] = group
     return own
 
 

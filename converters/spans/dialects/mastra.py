@@ -26,7 +26,7 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
-from spangrade.converters.spans.values import first_text, json_object, parse_json, text
+from spangrade.converters.spans.values import first_text, identity, json_object, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -63,7 +63,7 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
         kind = "other"
     observation = as_kind(observation, kind)
     if observation.session.conversation_id is None:
-        session = text(attributes.get("mastra.metadata.threadId"))
+        session = identity(attributes.get("mastra.metadata.threadId"))
         observation = changed(observation, conversation_id=session)
     given, returned = _PAYLOADS.get(type_, ("input.value", "output.value"))
     inputs = parse_json(attributes.get(given, attributes.get("input.value")))

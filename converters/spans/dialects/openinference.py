@@ -27,7 +27,15 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
-from spangrade.converters.spans.values import count, first_text, json_object, json_text, parse_json, text
+from spangrade.converters.spans.values import (
+    count,
+    first_identity,
+    first_text,
+    json_object,
+    json_text,
+    parse_json,
+    text,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -78,7 +86,7 @@ def _tool_name(attributes: Attributes) -> str | None:
 
 def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any]:
     metadata = json_object(attributes.get("metadata"))
-    session = first_text((*map(attributes.get, _SESSION_IDS), *map(metadata.get, _CONVERSATION_IDS)))
+    session = first_identity((*map(attributes.get, _SESSION_IDS), *map(metadata.get, _CONVERSATION_IDS)))
     own: dict[str, Any] = {semconv.CONVERSATION_ID: session} if session else {}
     if kind == "tool":
         own[semconv.TOOL_NAME] = _tool_name(attributes)

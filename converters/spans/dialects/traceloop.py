@@ -26,6 +26,7 @@ from spangrade.converters.spans.observation import (
     changed,
 )
 from spangrade.converters.spans.values import (
+    first_identity,
     first_text,
     json_object,
     json_text,
@@ -127,7 +128,7 @@ def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
         run_io.with_io(run, value, output, topmost=topmost),
         tool_calls=run.exchange.tool_calls or calls,
         tool_results=run.exchange.tool_results or results,
-        conversation_id=run.session.conversation_id or first_text(map(metadata.get, _CONVERSATION_IDS)),
+        conversation_id=run.session.conversation_id or first_identity(map(metadata.get, _CONVERSATION_IDS)),
     )
     is_graph, is_node = (_PROPERTIES + name in attributes for name in ("ls_integration", "langgraph_node"))
     return langchain_values.with_state(run, output, span.end_ns, is_graph=is_graph, is_node=is_node)

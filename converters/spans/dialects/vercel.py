@@ -26,7 +26,15 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
-from spangrade.converters.spans.values import count, first_text, json_object, objects, parse_json, text
+from spangrade.converters.spans.values import (
+    count,
+    first_identity,
+    first_text,
+    json_object,
+    objects,
+    parse_json,
+    text,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -160,11 +168,12 @@ def _tokens(attributes: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _conversation_id(attributes: Mapping[str, Any]) -> str | None:
-    named = first_text(attributes.get(context + key) for context in _CONTEXTS for key in _CONVERSATION_IDS)
+    names = (context + key for context in _CONTEXTS for key in _CONVERSATION_IDS)
+    named = first_identity(map(attributes.get, names))
     if named or "openinference.span.kind" not in attributes:
         return named
     metadata = json_object(attributes.get("metadata"))
-    return first_text((attributes.get("session.id"), *map(metadata.get, _CONVERSATION_IDS)))
+    return first_identity((attributes.get("session.id"), *map(metadata.get, _CONVERSATION_IDS)))
 
 
 DIALECT = Dialect(

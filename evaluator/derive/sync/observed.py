@@ -22,6 +22,7 @@ from spangrade.converters.spans.observation import (
     TurnSpan,
 )
 from spangrade.converters.spans.registry import observe
+from spangrade.converters.spans.values import first_identity
 from spangrade.evaluator.derive.evaluations import with_scores
 from spangrade.evaluator.derive.not_understood import counted
 from spangrade.evaluator.derive.settings import Settings
@@ -248,11 +249,7 @@ def session_id_of_trace(trace_id: str, observations: Sequence[Observation]) -> s
 
 def session_id_of(span: Span, attributes: Iterable[str]) -> str | None:
     """Return the session id in the first of the attributes that a span, or else its resource, has."""
-    for name in attributes:
-        value = span.attributes.get(name, span.resource.get(name))
-        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
-            return str(value)
-    return None
+    return first_identity(span.attributes.get(name, span.resource.get(name)) for name in attributes)
 
 
 def _only_candidate(observations: Sequence[Observation]) -> str | None:

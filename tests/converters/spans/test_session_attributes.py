@@ -140,3 +140,51 @@ def test_a_service_has_a_version_in_every_dialect(tmp_path: Path) -> None:
     for name in AGENT:
         del recorded.attributes[name]  # type: ignore[attr-defined]
     assert rows(tmp_path / "s.duckdb", recorded)[0]["agent_version"] == "1.4"
+
+
+IDS = {
+    "conventions": (AGENT, "gen_ai.conversation.id"),
+    "openinference": ({"openinference.span.kind": "AGENT"}, "session.id"),
+    "traceloop": (AGENT | {"traceloop.span.kind": "agent"}, "traceloop.association.properties.session_id"),
+    "langsmith": ({"langsmith.span.kind": "chain"}, "langsmith.metadata.thread_id"),
+    "langfuse": ({"langfuse.observation.type": "agent"}, "langfuse.session.id"),
+    "application": (AGENT | {"gen_ai.conversation.id": ""}, "spangrade.session.id"),
+}
+PLACEHOLDERS = [
+    None,
+    "",
+    " ",
+    "None",
+    "null",
+    "undefined",
+    "NaN",
+    "nil",
+    "<nil>",
+    " none\n",
+    "[object Object]",
+]
+PLACEHOLDERS += ["00000000-0000-0000-0000-000000000000", "0" * 32, float("nan"), True]
+
+
+@pytest.mark.parametrize("attributes", IDS.values(), ids=IDS)
+def test_a_placeholder_is_no_id_and_a_number_is_its_text(attributes: tuple[dict[str, Any], str]) -> None:
+    given, name = attributes
+    assert {repr(value): observed(given | {name: value}).conversation_id for value in PLACEHOLDERS} == {
+        repr(value): None for value in PLACEHOLDERS
+    }
+    ids = {
+        42: "42",
+        0: "0",
+        7.0: "7",
+        "0": "0",
+        "default": "default",
+        "nonesuch": "nonesuch",
+        "None-1": "None-1",
+    }
+    assert {value: observed(given | {name: value}).conversation_id for value in ids} == ids
+
+
+def test_an_id_counts_where_another_attribute_has_a_placeholder() -> None:
+    given = {"gen_ai.conversation.id": "None", "session.id": 42}
+    assert observed(AGENT | given).conversation_id == "42"
+    assert observed({"openinference.span.kind": "AGENT"} | given).conversation_id == "42"
