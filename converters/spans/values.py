@@ -96,12 +96,12 @@ def first_text(values: Iterable[Any]) -> str | None:
 def identity(value: Any) -> str | None:
     """Return a value that is an id, a number as its text; None for what programs write where there is none.
 
-    Such placeholders are the names of nothing in any language (`None`, `null`, `undefined`, `NaN`, `nil`),
-    what formatting makes of them (`<nil>`, `[object Object]`), blanks, and zeros as long as a UUID or a trace's
-    id. `0` and `default` are ids.
+    Such placeholders name nothing in any language (`None`, `null`, `undefined`, `NaN`, `nil`), are what
+    formatting makes of them (`<nil>`, `[object Object]`), blanks, or zeros as long as a UUID or a trace's id.
+    `0` and `default` are ids.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(int(value)) if isinstance(value, int) or value.is_integer() else str(value)
+        value = str(value)
     known = text(value)
     if known is None or known[0] not in _OF_PLACEHOLDERS or len(known) > _MOST_PLACEHOLDER:
         return known

@@ -175,7 +175,7 @@ def test_a_placeholder_is_no_id_and_a_number_is_its_text(attributes: tuple[dict[
     ids = {
         42: "42",
         0: "0",
-        7.0: "7",
+        7.5: "7.5",
         "0": "0",
         "default": "default",
         "nonesuch": "nonesuch",
