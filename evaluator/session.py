@@ -121,6 +121,7 @@ class ToolInteraction(NamedTuple):
         Column("`asked` if it waits for a person's approval, else `approved` or `rejected` where it did"),
     ] = None
     fault: Annotated[str | None, Column("what a drill made the call do: `fails`, `late` and the like")] = None
+    provider: Annotated[bool, Column("whether the model's provider ran it, and no code of the agent")] = False
 
     @property
     def ran(self) -> bool:

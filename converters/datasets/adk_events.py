@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.recordings.conversations import MadeTrace
+from spangrade.converters.spans.parts import read_part
 from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
@@ -34,7 +35,10 @@ class Call(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event of an agent. `inference` is true if the event is the result of a model call."""
+    """One event of an agent. `inference` is true if the event is the result of a model call.
+
+    `others` are its parts that are no text, call or response: what the provider ran, and unknown ones.
+    """
 
     author: str
     time_ns: int
@@ -44,6 +48,7 @@ class Event(NamedTuple):
     model: str | None
     usage: Mapping[str, Any]
     error: str | None
+    others: tuple[dict[str, Any], ...] = ()
 
 
 class Invocation(NamedTuple):
@@ -152,7 +157,8 @@ def _event(time_ns: int, event: Mapping[str, Any], responses: list[tuple[int, di
     )
     usage, model = either(event, "usage_metadata"), either(event, "model_version")
     error = either(event, "error_message") or either(event, "error_code")
-    is_inference = usage or model or calls or error or either(event, "finish_reason")
+    others = tuple(part for part in parts(content) if _is_other(part))
+    is_inference = usage or model or calls or others or error or either(event, "finish_reason")
     return Event(
         str(event.get("author") or "unknown"),
         time_ns,
@@ -162,7 +168,14 @@ def _event(time_ns: int, event: Mapping[str, Any], responses: list[tuple[int, di
         model if isinstance(model, str) else None,
         usage if isinstance(usage, dict) else {},
         None if error is None else str(error),
+        others,
     )
+
+
+def _is_other(part: dict[str, Any]) -> bool:
+    if either(part, "function_call") is not None or either(part, "function_response") is not None:
+        return False
+    return not isinstance(read_part(part), str | None)
 
 
 def _with_response(requested: Mapping[str, Any], responses: list[tuple[int, dict[str, Any]]]) -> Call:
@@ -239,6 +252,7 @@ class _Trace(MadeTrace):
         ]
         if event.text is not None:
             message.insert(0, {"type": "text", "content": event.text})
+        message += event.others
         attributes = {
             semconv.OPERATION_NAME: semconv.CHAT,
             semconv.AGENT_NAME: event.author,

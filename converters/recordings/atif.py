@@ -14,8 +14,9 @@ from typing import Any
 from spangrade.converters.recordings import plain
 from spangrade.converters.recordings.conversations import RecordedConversation, Said, tags_of
 from spangrade.converters.recordings.messages import of_model, read_all, session_id
-from spangrade.converters.spans.messages import Message, message_of, unwrapped
+from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.parts import unwrapped, with_mark
 from spangrade.converters.spans.values import json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.otlp.common import MalformedError
@@ -77,7 +78,9 @@ def _said(step: Mapping[str, Any], agent: Mapping[str, Any], name: str | None) -
     yield Said(message, time_ns, name, of_model({"model": model, "usage": usage}))
     observation = plain.json_object(step.get("observation"), "observation")
     results = tuple(
-        ToolResult(None, text(one.get("source_call_id")), json_text(unwrapped(one.get("content"))))
+        with_mark(
+            ToolResult(None, text(one.get("source_call_id")), json_text(unwrapped(one.get("content")))), one
+        )
         for one in plain.objects(observation.get("results"), "results")
     )
     if results and calls:

@@ -15,7 +15,7 @@ from typing import Any
 from spangrade.converters.recordings import plain
 from spangrade.converters.recordings.conversations import RecordedConversation, Said
 from spangrade.converters.recordings.messages import of_model, read_all
-from spangrade.converters.spans.messages import Message, message_of
+from spangrade.converters.spans.messages import Message, message_of, with_results
 from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv
 from spangrade.tracer.otlp.common import MalformedError
@@ -90,8 +90,16 @@ def _of_user(message: Message, line: Mapping[str, Any]) -> Message:
 
 def _joined(first: Said, second: Said) -> Said:
     texts = [one.message.text for one in (first, second) if one.message.text is not None]
-    message = first.message._replace(
-        text="".join(texts) if texts else None,
-        tool_calls=(*first.message.tool_calls, *second.message.tool_calls),
+    one, other = first.message, second.message
+    calls, results = with_results(
+        (*one.tool_calls, *other.tool_calls), (*one.tool_results, *other.tool_results)
+    )
+    message = Message(
+        one.role,
+        "".join(texts) if texts else None,
+        calls,
+        results,
+        (*one.unread, *other.unread),
+        one.code_runs + other.code_runs,
     )
     return first._replace(message=message, attributes=second.attributes)

@@ -122,7 +122,9 @@ def _is_user(one: Said) -> bool:
 def _reply(rest: Sequence[Said]) -> str | None:
     """Return the last text of the model, unless it called tools with it: that is no reply yet."""
     last = next((one.message for one in reversed(rest) if one.message.role == "assistant"), None)
-    return None if last is None or last.tool_calls else last.text
+    if last is None or any(call.result is None and not call.by_provider for call in last.tool_calls):
+        return None
+    return last.text
 
 
 class MadeTrace:
@@ -181,7 +183,8 @@ class _Trace(MadeTrace):
                 parent = agent
             yield self._chat(one, parent, at_ns, instructions)
             for call in one.message.tool_calls:
-                if (found := results.of(call)) is not None:
+                found = results.of(call) if call.result is None else (call.result, at_ns)
+                if found is not None:
                     yield self._tool(call, *found, parent, at_ns)
 
     def _agent(self, name: str, turn: Span, at_ns: int) -> Span:
@@ -190,13 +193,20 @@ class _Trace(MadeTrace):
 
     def _chat(self, one: Said, parent: Span, at_ns: int, instructions: str | None) -> Span:
         calls = [
-            {"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": call.arguments}
+            {
+                "type": "server_tool_call" if call.by_provider else "tool_call",
+                "id": call.call_id,
+                "name": call.name,
+                "arguments": call.arguments,
+            }
             for call in one.message.tool_calls
         ]
+        others = [{"type": type_, "unread": True} for type_ in one.message.unread]
+        code = [{"executable_code": {"language": "unknown"}}] * one.message.code_runs
         text = [] if one.message.text is None else [{"type": "text", "content": one.message.text}]
         attributes = {
             semconv.OPERATION_NAME: semconv.CHAT,
-            semconv.OUTPUT_MESSAGES: dumps([{"role": "assistant", "parts": [*text, *calls]}]),
+            semconv.OUTPUT_MESSAGES: dumps([{"role": "assistant", "parts": [*text, *calls, *others, *code]}]),
             semconv.SYSTEM_INSTRUCTIONS: instructions and dumps([{"type": "text", "content": instructions}]),
             semconv.TOOL_DEFINITIONS: None if self._declared is None else dumps(self._declared),
             **one.attributes,
@@ -210,6 +220,7 @@ class _Trace(MadeTrace):
             semconv.TOOL_CALL_ID: call.call_id,
             semconv.TOOL_CALL_ARGUMENTS: call.arguments,
             semconv.TOOL_CALL_RESULT: result.result,
+            semconv.TOOL_OUTCOME: _outcome(result),
         }
         made = self._span(f"execute_tool {call.name}", parent, at_ns, max(at_ns, end_ns), attributes)
         return made._replace(status="ERROR") if result.failed else made
@@ -219,6 +230,13 @@ class _Trace(MadeTrace):
     ) -> Span:
         unknown = json_value({**attributes, semconv.DURATION_UNKNOWN: True})
         return self.span(encodable(name), parent, start_ns, end_ns, unknown)
+
+
+def _outcome(result: ToolResult) -> str | None:
+    """Return what a span must say of a result that its value and the span's status do not."""
+    if result.doubtful:
+        return "unknown"
+    return "succeeded" if result.failed is False and result.result is None else None
 
 
 class _Results:

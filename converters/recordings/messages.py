@@ -26,6 +26,7 @@ from spangrade.converters.recordings.conversations import (
     tags_of,
 )
 from spangrade.converters.spans.messages import Message, message_of
+from spangrade.converters.spans.parts import is_item
 from spangrade.converters.spans.provider_values import tokens
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
@@ -34,7 +35,6 @@ from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Attributes, Problem, Span
 
 _ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "model", "human", "ai"})
-_ITEMS = frozenset({"function_call", "function_call_output", "reasoning", "message"})
 _LISTS = ("messages", "contents")
 _CONTENT = frozenset({"content", "parts", "tool_calls", "function_call"})
 _IDS = ("id", "session_id", "conversation_id", "thread_id")
@@ -75,9 +75,9 @@ def read_all(documents: Sequence[tuple[Any, str]], conversation: Any) -> Iterato
 def said(messages: Any) -> Iterator[Said]:
     """Yield the content of a list of messages. Raises MalformedError if an item is not a message."""
     for number, raw in enumerate(plain.objects(messages, "messages"), 1):
-        if raw.get("type") == "reasoning":
-            continue
-        read_one = message_of(_normal(raw))
+        read_one = message_of(raw)
+        if read_one is None and isinstance(raw.get("type"), str) and _CONTENT.isdisjoint(raw):
+            continue  # an item of OpenAI's Responses beside messages, such as a list of tools
         if read_one is None or read_one.role is None:
             raise MalformedError(f"message {number}: expected a role and a content")
         time = next((raw[key] for key in _TIMES if raw.get(key) is not None), None)
@@ -137,29 +137,6 @@ def _system(value: Any) -> list[Said]:
     return [] if read_one is None or not read_one.text else [Said(read_one)]
 
 
-def _normal(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message with an earlier form of a call, or that of Inspect, in the form of today."""
-    call = raw.get("function_call")
-    if isinstance(call, dict):
-        return {**raw, "tool_calls": [{"type": "function", "function": call}]}
-    calls = raw.get("tool_calls")
-    if isinstance(calls, list) and any(
-        isinstance(one, dict) and isinstance(one.get("function"), str) for one in calls
-    ):
-        named = [
-            {
-                "type": "function",
-                "id": one.get("id"),
-                "function": {"name": one["function"], "arguments": one.get("arguments")},
-            }
-            if isinstance(one, dict) and isinstance(one.get("function"), str)
-            else one
-            for one in calls
-        ]
-        return {**raw, "tool_calls": named}
-    return raw
-
-
 def _with_marks(message: Message) -> Message:
     """Return a message whose results that begin with `Error` are failures, where nothing marks them."""
     results = tuple(
@@ -183,4 +160,6 @@ def _is_message(value: Any) -> bool:
         return False
     if isinstance(role := value.get("role"), str):
         return role in _ROLES and not _CONTENT.isdisjoint(value)
-    return value.get("type") in _ITEMS and not {"call_id", "content"}.isdisjoint(value)
+    if is_item(value):
+        return not {"call_id", "content", "id"}.isdisjoint(value)
+    return value.get("type") in ("message", "reasoning") and "content" in value

@@ -57,21 +57,28 @@ def checked(observation: object, span: Span) -> Observation:
         *fields.get("tool_results", ()),
     ]
     records += [fields["digests"]] if fields.get("digests") else []
+    records += [record.result for record in records if isinstance(record, MessageCall) and record.result]
     for record in records:
-        texts = record[:3] if isinstance(record, ToolResult) else record
+        texts = record if isinstance(record, Digests) else record[:3]
         if not isinstance(record, _RECORDS) or not all(isinstance(field, str | None) for field in texts):
             raise TypeError(f"expected a record of texts, got {record!r:.80}")
-    if not all(isinstance(result.failed, bool | None) for result in fields.get("tool_results", ())):
+    results = [record for record in records if isinstance(record, ToolResult)]
+    if not all(isinstance(result.failed, bool | None) for result in results):
         raise TypeError("expected the mark of a tool's result as true, false or None")
-    lists = (*fields["tags"], *fields["prompts"], *fields["session_candidates"])
+    lists = (
+        *fields["tags"],
+        *fields["prompts"],
+        *fields["session_candidates"],
+        *fields.get("unread", ()),
+    )
     if not all(type(one) is str for one in lists):
-        raise TypeError("expected tags, prompts and candidates as texts")
+        raise TypeError("expected tags, prompts, candidates and types as texts")
     for text in (*fields.values(), *lists, *(field for record in records for field in record)):
         if isinstance(text, str):
             text.encode()  # half a surrogate pair cannot be stored
     for name in ("arguments", "result", "tool_declarations"):
         for value in (fields.get(name), *(getattr(record, name, None) for record in records)):
-            if value is not None:
+            if isinstance(value, str):
                 orjson.loads(value)
     # Plain values: another process may get them.
     state = tuple((time_ns, json_value(variables)) for time_ns, variables in fields["state"])

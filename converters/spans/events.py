@@ -24,6 +24,7 @@ from spangrade.converters.spans.observation import (
     ToolUse,
     TurnSpan,
 )
+from spangrade.converters.spans.outcomes import mark_of
 from spangrade.converters.spans.values import first_of, first_text, json_text, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
@@ -128,7 +129,6 @@ _ARGUMENTS = (semconv.TOOL_CALL_ARGUMENTS, "arguments", "tool_input", "function_
 _RESULTS = (semconv.TOOL_CALL_RESULT, "output", "result", "tool_response", "tool_output")
 _PROMPTS = ("prompt", "message", "content", "text")
 _OF_USER = ("user_prompt", "user_message")
-_YES, _NO = (True, "true"), (False, "false")
 
 
 def with_logs(observation: Observation, logs: Sequence[LogRecord]) -> Observation:
@@ -204,8 +204,8 @@ def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
 
 
 def _is_failed(fields: Mapping[str, Any]) -> bool | None:
-    success = fields.get("success")
-    return False if success in _YES else True if success in _NO else None
+    mark = mark_of(fields)
+    return None if mark in (None, "unknown") else mark == "failed"
 
 
 def _with_call(exchange: MessageExchange, call_id: str, fields: Mapping[str, Any]) -> MessageExchange:

@@ -8,14 +8,14 @@ earlier call ended with: digests link the calls of a client that records no conv
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeGuard
 
 import orjson
 
 from spangrade.converters.spans.messages import Message, is_of_user, message_of
-from spangrade.converters.spans.observation import Digests
+from spangrade.converters.spans.observation import Digests, MessageCall
 
 _SHORT = 256  # characters; shorter lists are parsed about as fast as they are compared
 _BEGINNING = 256  # characters by which the lists of several agents are told apart
@@ -181,7 +181,7 @@ def digests_of(request: Placed, outputs: Any) -> Digests | None:
     with_request = whole.digest(*(str(r.result) for message in new for r in message.tool_results))
     read = map(message_of, outputs if isinstance(outputs, list) else [outputs])
     response = [message for message in filter(_counts, read) if message.role == "assistant"]
-    called = [call.call_id for message in response for call in message.tool_calls if call.call_id]
+    called = [call.call_id for message in response for call in _requested(message) if call.call_id]
     conversation = whole.copy()
     for message in response:
         conversation.add(message)
@@ -194,7 +194,12 @@ def digests_of(request: Placed, outputs: Any) -> Digests | None:
 
 
 def _counts(message: Message | None) -> TypeGuard[Message]:
-    return message is not None and message.role != "system" and any(message[1:])
+    return message is not None and message.role != "system" and any(message[1:4])
+
+
+def _requested(message: Message) -> Iterator[MessageCall]:
+    """Yield the calls that a client runs: what the provider ran is often left out of later requests."""
+    return (call for call in message.tool_calls if not call.by_provider)
 
 
 def with_responses(digests: Digests | None, previous: str | None, response_id: str | None) -> Digests | None:
@@ -235,7 +240,7 @@ class _Conversation:
             self._texts.update("".join(message.text.split()).encode("utf-8", "replace"))
             self._calls.clear()
         # Some leave empty arguments out of the response, and not of its repetition.
-        self._calls += [f"{call.name}\0{call.arguments or '{}'}" for call in message.tool_calls]
+        self._calls += [f"{call.name}\0{call.arguments or '{}'}" for call in _requested(message)]
 
     def digest(self, *results: str) -> str:
         return self._digest(*self._calls, *results)

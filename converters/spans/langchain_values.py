@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans.messages import plain_message
+from spangrade.converters.spans.messages import message_of, plain_message
 from spangrade.converters.spans.observation import MessageCall, RunSpan, ToolResult, ToolUse, changed
-from spangrade.converters.spans.values import count, json_object, json_text, literal, objects, text
+from spangrade.converters.spans.outcomes import mark_of
+from spangrade.converters.spans.parts import with_mark
+from spangrade.converters.spans.values import count, json_object, json_text, literal, text
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.span import Span
 
@@ -54,7 +56,9 @@ def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
     if message is not None and message.get("role") == "tool":
         changes["result"] = _result(message.get("content"))
         changes["call_id"] = tool.call_id or text(message.get("tool_call_id"))
-        changes["failed"] = tool.failure is not None or message.get("status") == "error"
+        mark = mark_of(message, message.get("content"))
+        changes["failed"] = tool.failure is not None or mark == "failed"
+        changes["doubtful_outcome"] = mark == "unknown"
         changes["name"] = tool.name or text(message.get("name"))
     return changed(tool, **changes) if changes else tool
 
@@ -105,9 +109,11 @@ def model_output(value: Any) -> dict[str, Any]:
     if message is None:
         return {}
     metadata, usage = (json_object(message.get(f"{name}_metadata")) for name in ("response", "usage"))
+    read = message_of(message)
     return {
         "call_key": text(metadata.get("id")) or text(message.get("id")),
-        "tool_calls": _calls([message]),
+        "tool_calls": () if read is None else read.tool_calls,
+        **({"unread": read.unread} if read is not None and read.unread else {}),
         "cached_input_tokens": count(json_object(usage.get("input_token_details")).get("cache_read")),
         "reasoning_tokens": count(json_object(usage.get("output_token_details")).get("reasoning")),
     }
@@ -120,17 +126,19 @@ def new_tool_messages(value: Any) -> tuple[tuple[MessageCall, ...], tuple[ToolRe
     results = [message for message in messages[last + 1 :] if message["role"] == "tool"]
     return (
         _calls(messages[last + 1 :]),
-        tuple(
-            ToolResult(text(m.get("name")), text(m.get("tool_call_id")), _result(m.get("content")))
-            for m in results
-        ),
+        tuple(map(_reported, results)),
     )
+
+
+def _reported(message: Mapping[str, Any]) -> ToolResult:
+    name, call_id = text(message.get("name")), text(message.get("tool_call_id"))
+    return with_mark(ToolResult(name, call_id, _result(message.get("content"))), message)
 
 
 def _calls(messages: Sequence[Mapping[str, Any]]) -> tuple[MessageCall, ...]:
     """Return the calls that messages request, as LangChain lists them."""
-    calls = [call for message in messages for call in objects(message.get("tool_calls"))]
-    return tuple(MessageCall(text(c.get("name")), text(c.get("id")), json_text(c.get("args"))) for c in calls)
+    read = filter(None, map(message_of, messages))
+    return tuple(call for message in read if message.role == "assistant" for call in message.tool_calls)
 
 
 def state_writes(channels: Any, time_ns: int) -> tuple[tuple[int, Mapping[str, Any]], ...]:

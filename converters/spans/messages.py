@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
-from spangrade.converters.spans.values import first_of, is_removed, json_text, objects, parse_json, text
+from spangrade.converters.spans.parts import (
+    CodeRun,
+    Part,
+    Unread,
+    is_item,
+    is_of_approval,
+    read_call,
+    read_part,
+    result_of_message,
+    runs_code,
+    unwrapped,
+)
+from spangrade.converters.spans.values import is_removed, objects, parse_json, text
 from spangrade.tracer.base.canonical_json import canonical
 
 # LangChain's types of messages.
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
 _PLAIN = frozenset({"assistant", "system", "user"})
-_TEXTS = frozenset({"text", "input_text", "output_text"})
-_CALLS = frozenset({"tool_call", "tool_use", "function_call", "function", "tool-call"})
-_SERVER_CALLS = ("server_tool_call", "server_tool_use")
-_CODE_TOOLS = ("code_interpreter", "code_execution", "bash_code_execution")
-_RESULTS = frozenset({"tool_call_response", "tool_result", "function_call_output", "tool-result"})
-# The keys that name a part without a type: Gemini's, Bedrock's, Genkit's and Haystack's.
-_KEYS_OF_CALLS = frozenset(
-    {"function_call", "functionCall", "toolUse", "function", "toolRequest", "tool_call"}
-)
-_KEYS_OF_RESULTS = frozenset(
-    {"function_response", "functionResponse", "toolResult", "toolResponse", "tool_call_result"}
-)
-_ITEMS = _CALLS | _RESULTS  # of OpenAI's Responses, which have no role
 _NUMBERS = (bool, int, float)
 _MOST_EARLIER = 32  # messages before the model's last one whose calls and results are looked at
-_NAME_KEYS = ("name", "toolName", "tool_name")
-_ID_KEYS = ("tool_use_id", "call_id", "id", "toolUseId", "toolCallId", "ref")
-_ARGUMENT_KEYS = ("arguments", "input", "args")
-_RESULT_KEYS = ("response", "result", "output", "content")
-# What Vercel's AI SDK wraps a result in: its type, and its value.
-_OUTPUTS = frozenset({"content", "error-json", "error-text", "execution-denied", "json", "text"})
+# The places of calls beside a message's content. A call in two of them is one call in two forms.
+_MORE_CALLS = ("tool_calls", "toolInvocations", "function_call", "additional_kwargs")
+_NOT_OF_MODELS = frozenset({"user", "system", "tool"})
 # Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
 _INJECTED = ("For context:", "\nCurrent Task:", "# AGENTS.md instructions")
 # Blocks that coding agents put before the user's message: `<environment_context>…</environment_context>`.
@@ -66,18 +62,27 @@ _PLACES: dict[str, str | None] = {
     "kwargs": None,
 }
 _CONTENTS = frozenset({"content", "parts", "tool_calls"})
+_MORE = frozenset(_MORE_CALLS)
+# What a response of OpenAI's has beside its items.
+_OF_RESPONSES = frozenset({"object", "usage", "model", "status", "previous_response_id"})
 _OF_MESSAGES = frozenset({"", "message"})  # the types of what may be a message without a role
 _OF_PAIRS = frozenset({*_TYPES, "user", "assistant"})
 MOST_DEPTH = 6  # objects and lists around a message
 
 
 class Message(NamedTuple):
-    """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none."""
+    """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none.
+
+    `unread` are the types of its parts that nobody knows, if it is the model's; `code_runs` is how often code
+    ran on the side of the model's provider.
+    """
 
     role: str | None
     text: str | None
     tool_calls: tuple[MessageCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
+    unread: tuple[str, ...] = ()
+    code_runs: int = 0
 
 
 def message_of(message: Any) -> Message | None:
@@ -91,46 +96,113 @@ def message_of(message: Any) -> Message | None:
     if plain := _plain(message):
         return plain
     role = text(message.get("role"))
-    if role is None and text(message.get("type")) in _ITEMS:
-        item = _part(message)
-        if isinstance(item, MessageCall):
-            return Message("assistant", None, (item,))
-        return Message("tool", None, (), (item,)) if isinstance(item, ToolResult) else None
+    if role is None and (is_item(message) or (_CONTENTS.isdisjoint(message) and text(message.get("type")))):
+        return _of_item(message)
     role = _ROLES.get(role, role) if role else None
+    content, parts = _content(message)
+    of_model = role not in _NOT_OF_MODELS
+    read = [read_part(part, of_model=of_model) for part in parts]
+    calls = [one for one in read if isinstance(one, MessageCall)]
+    results = [one for one in read if isinstance(one, ToolResult)]
+    texts = [one for one in read if isinstance(one, str) and not (role == "user" and _is_block(one))]
+    joined = "".join(texts) if texts else None
+    for place in _MORE_CALLS:
+        if more := message.get(place):
+            calls += _other_than(calls, list(_calls_in(place, more)))
+    if role == "tool" and not results and parts and not all(map(is_of_approval, parts)):
+        call_id = text(message.get("tool_call_id")) or text(message.get("id"))  # LangChain's id is its own
+        results.append(result_of_message(message, call_id, unwrapped(content) if joined is None else joined))
+    made = Message(role, joined, tuple(calls), tuple(results))
+    return made if len(texts) == len(read) or not of_model else _of_model(made, parts, read)
+
+
+def _content(message: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Return a message's content, and the same as a list of parts."""
     content = message["parts"] if "parts" in message else message.get("content")
     if isinstance(content, _NUMBERS):  # a reply that is a number is a text
         content = canonical(content)
-    parts = content if isinstance(content, list) else [] if content is None else [content]
-    requested = message.get("tool_calls")
-    if isinstance(requested, list):  # LangChain's may have no type
-        requested = [{"type": "tool_call", **call} for call in requested if isinstance(call, dict)]
-    texts: list[str] = []
-    calls: list[MessageCall] = []
-    results: list[ToolResult] = []
-    for part in [*parts, *requested] if isinstance(requested, list) else parts:
-        read = _part(part)
-        if isinstance(read, str):
-            if not (role == "user" and "</" in read and _BLOCK.fullmatch(read)):
-                texts.append(read)
-        elif isinstance(read, MessageCall):
-            if read.call_id is None or all(call.call_id != read.call_id for call in calls):  # in both forms
-                calls.append(read)
-        elif read is not None:
-            results.append(read)
-    joined = "".join(texts) if texts else None
-    if role == "tool" and not results and parts:
-        call_id = text(message.get("tool_call_id")) or text(message.get("id"))  # LangChain's id is its own
-        result = unwrapped(content) if joined is None else joined
-        results.append(
-            ToolResult(text(message.get("name")), call_id, json_text(result), _is_marked_failed(message))
+    return content, content if isinstance(content, list) else [] if content is None else [content]
+
+
+def _of_model(message: Message, parts: Sequence[Any], read: Sequence[Part]) -> Message:
+    """Return a message of a model with its calls' own results, and with what else its parts are."""
+    calls, results = message.tool_calls, message.tool_results
+    if calls and results:
+        calls, results = with_results(calls, results)
+    unread = tuple(one.type for one in read if isinstance(one, Unread))
+    others = zip(parts, read, strict=True)
+    code_runs = sum(isinstance(one, CodeRun | MessageCall) and runs_code(part) for part, one in others)
+    return Message(message.role, message.text, calls, results, unread, code_runs)
+
+
+def _of_item(item: dict[str, Any]) -> Message | None:
+    """Return the message that an item of OpenAI's Responses without a role stands for."""
+    read = read_part(item)
+    if isinstance(read, MessageCall):
+        return Message("assistant", None, (read,), code_runs=int(runs_code(item)))
+    if isinstance(read, ToolResult):
+        return Message("tool", None, (), (read,))
+    is_unread = isinstance(read, Unread) and isinstance(item.get("id"), str)
+    return Message("assistant", None, unread=(str(item["type"]),)) if is_unread else None
+
+
+def _calls_in(place: str, value: Any) -> Iterator[MessageCall]:
+    """Yield the calls in a place of a message beside its content."""
+    if place == "additional_kwargs":  # LangChain's
+        for inner in ("tool_calls", "function_call"):
+            if isinstance(value, dict) and (more := value.get(inner)):
+                yield from _calls_in(inner, more)
+        return
+    for call in value if isinstance(value, list) else [value]:
+        if isinstance(call, dict):
+            yield read_call(call)
+
+
+def _other_than(calls: Sequence[MessageCall], more: list[MessageCall]) -> list[MessageCall]:
+    """Return the calls of another place of a message that are none of those before.
+
+    A call has one id in both places, or where one has none the same name; each is one of them at most.
+    """
+    left = list(calls)
+    others: list[MessageCall] = []
+    for call in more:
+        same = next((one for one in left if one.call_id == call.call_id is not None), None) or next(
+            (one for one in left if None in (one.call_id, call.call_id) and one.name == call.name), None
         )
-    return Message(role, joined, tuple(calls), tuple(results))
+        if same is None:
+            others.append(call)
+        else:
+            left.remove(same)
+    return others
+
+
+def with_results(
+    calls: Sequence[MessageCall], results: Sequence[ToolResult]
+) -> tuple[tuple[MessageCall, ...], tuple[ToolResult, ...]]:
+    """Return calls with those of the results that are theirs, by id or, where none has one, by name.
+
+    The others are returned beside them.
+    """
+    answered, left = list(calls), list(results)
+    for number, call in enumerate(answered):
+        found = next(
+            (
+                one
+                for one in left
+                if one.call_id == call.call_id and (call.call_id is not None or one.name in (None, call.name))
+            ),
+            None,
+        )
+        if found is not None:
+            left.remove(found)
+            answered[number] = call._replace(result=found)
+    return tuple(answered), tuple(left)
 
 
 def _plain(message: dict[str, Any]) -> Message | None:
     """Return a message that is one text, as nearly all are, in a fifth of the time; None for any other."""
     role, content = message.get("role"), message["parts"] if "parts" in message else message.get("content")
-    if type(role) is not str or role not in _PLAIN or "tool_calls" in message:
+    if type(role) is not str or role not in _PLAIN or not _MORE.isdisjoint(message):
         return None
     if type(content) is list and len(content) == 1 and type(part := content[0]) is dict:
         content = part.get("content", part.get("text")) if part.get("type") == "text" else None
@@ -149,96 +221,15 @@ def is_of_system(message: Any) -> bool:
     return _ROLES.get(role, role) == "system" if role else False
 
 
-def _part(part: Any) -> str | MessageCall | ToolResult | None:
-    if not isinstance(part, dict):
-        return part if isinstance(part, str) and not is_removed(part) else None
-    kind = text(part.get("type"))
-    if kind in _TEXTS:
-        return _text(part)
-    if kind in _CALLS:
-        inner = part["function"] if isinstance(part.get("function"), dict) else part
-        return _call(inner, _id_in(part))
-    if kind in _RESULTS or (kind is None and "response" in part):
-        return _result(part)
-    if kind is not None:
-        return None
-    for key, inner in part.items():
-        if isinstance(inner, dict):
-            if key in _KEYS_OF_CALLS:
-                return _call(inner, _id_in(inner) or _id_in(part))
-            if key in _KEYS_OF_RESULTS:
-                return _result(inner)
-    return _text(part)
-
-
-def _text(part: dict[str, Any]) -> str | None:
-    content = part.get("content", part.get("text"))
-    return (
-        content if isinstance(content, str) and not part.get("thought") and not is_removed(content) else None
-    )
-
-
-def _call(part: dict[str, Any], call_id: str | None) -> MessageCall:
-    arguments = json_text(first_of(part, _ARGUMENT_KEYS))
-    return MessageCall(text(first_of(part, _NAME_KEYS)), call_id, arguments)
-
-
-def _result(part: dict[str, Any]) -> ToolResult:
-    result = first_of(part, _RESULT_KEYS)
-    origin = given if isinstance(given := part.get("origin"), dict) else part  # Haystack's
-    if isinstance(result, dict) and "value" in result and text(result.get("type")) in _OUTPUTS:
-        result = result["value"]
-    name, failed = text(first_of(origin, _NAME_KEYS)), _is_marked_failed(part)
-    return ToolResult(name, _id_in(origin), json_text(unwrapped(result)), failed)
-
-
-def _id_in(part: dict[str, Any]) -> str | None:
-    """Return the id of the call that a part is, or has the result of."""
-    for key in _ID_KEYS:
-        if known := part.get(key):
-            return text(known)
-    return None
-
-
-def _is_marked_failed(part: dict[str, Any]) -> bool | None:
-    """Return whether a result is marked as an error's, None without a mark (Anthropic, Bedrock)."""
-    if isinstance(is_error := part.get("is_error"), bool):
-        return is_error
-    status = part.get("status")
-    return status == "error" if status == "error" or (status == "success" and "toolUseId" in part) else None
-
-
-def unwrapped(result: Any) -> Any:
-    """Return a tool's result without the one content block that holds it (Anthropic, Bedrock, MCP)."""
-    if isinstance(result, list) and len(result) == 1 and isinstance(result[0], dict):
-        block = result[0]
-        if set(block) == {"json"}:
-            return block["json"]
-        if set(block) <= {"type", "text"} and isinstance(block.get("text"), str):
-            return block["text"]
-    return result
-
-
 def code_executions(response: Any) -> int:
     """Count how often code ran on the model's side, given a response (a message, or a list of them).
 
-    These are Gemini's `executable_code` parts, and the conventions' server-side calls of a code tool.
+    These are Gemini's `executable_code` parts, and calls of a code tool that the provider ran.
     """
     if response is None:
         return 0
     messages = objects(response if isinstance(response, list) else [response])
-    parts = [part for m in messages for part in objects(m.get("parts", m.get("content")))]
-    return sum(map(_runs_code, parts))
-
-
-def _runs_code(part: dict[str, Any]) -> bool:
-    if part.get("executable_code") or part.get("executableCode"):
-        return True
-    if part.get("type") not in _SERVER_CALLS:
-        return False
-    inner = part.get("server_tool_call")
-    names = (part.get("name"), inner.get("type") if isinstance(inner, dict) else None)
-    return any(tool in names for tool in _CODE_TOOLS)
+    return sum(runs_code(part) for m in messages for part in objects(m.get("parts", m.get("content"))))
 
 
 def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None) -> MessageExchange:
@@ -250,7 +241,7 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
     that no framework wrote. `users` are the numbers of the user's own messages before each input message,
     where they are known.
     """
-    response, calls = _response(outputs if isinstance(outputs, list) else [outputs])
+    response, calls, unread, code_runs = _response(outputs if isinstance(outputs, list) else [outputs])
     user_input: str | None = None
     user_messages: int | None = None
     results: list[ToolResult] = []
@@ -263,6 +254,7 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
             continue
         new = new and message.role != "assistant"
         own = own and (new or message.role == "assistant")
+        unread += message.unread
         if own and not new:
             repeated[:0] = message.tool_calls
         elif not own and earlier:
@@ -283,7 +275,16 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
     before = next(older, None)
     reply = before.text if before is not None and before.role == "assistant" else None
     return MessageExchange(
-        user_input, continues, tuple(results), response, calls, tuple(repeated), reply, user_messages
+        user_input,
+        continues,
+        tuple(results),
+        response,
+        calls,
+        tuple(repeated),
+        reply,
+        user_messages,
+        unread,
+        code_runs,
     )
 
 
@@ -313,7 +314,7 @@ def plain_message(value: Any, without_role: str | None = None) -> dict[str, Any]
     elif isinstance(value.get("data"), dict):
         fields = value["data"]
     kind = (text(kind) or "").removesuffix("MessageChunk").lower()
-    if kind in _ITEMS and kind != "function" and "role" not in fields:
+    if "role" not in fields and kind and kind != "function" and is_item(value):
         return value
     if _CONTENTS.isdisjoint(fields):
         return None
@@ -359,6 +360,8 @@ def messages_in(
         lasts = (messages_in(item, without_role, of=of, depth=depth - 1) for item in reversed(value))
         return next((found for found in lasts if found), [])
     if isinstance(value, dict):
+        if of is None and (items := _items_of_response(value)):
+            return items
         for place, given in _PLACES.items():
             if place in value:
                 is_text = texts and (given is not None or place == "message")
@@ -366,6 +369,19 @@ def messages_in(
                 if found := messages_in(value[place], role, of=of, texts=is_text, depth=depth - 1):
                     return found
     return []
+
+
+def _items_of_response(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of the items of a response by OpenAI's API; none for any other value.
+
+    An item that is no message is a part of one.
+    """
+    items = value.get("output")
+    if not isinstance(items, list) or _OF_RESPONSES.isdisjoint(value):
+        return []
+    if not all(isinstance(item, dict) and text(item.get("type")) for item in items):
+        return []
+    return [plain_message(item, "assistant") or {"role": "assistant", "content": [item]} for item in items]
 
 
 def _says(message: dict[str, Any], role: str) -> bool:
@@ -383,9 +399,13 @@ def text_in(value: Any, role: str) -> str | None:
     return None if read is None else read.text
 
 
+def _is_block(said: str) -> bool:
+    return "</" in said and _BLOCK.fullmatch(said) is not None
+
+
 def is_injected(said: str) -> bool:
     """Return whether a framework wrote a text in the user's role: such as a block of context."""
-    return said.startswith(_INJECTED) or ("</" in said and _BLOCK.fullmatch(said) is not None)
+    return said.startswith(_INJECTED) or _is_block(said)
 
 
 def is_of_user(message: Any) -> bool:
@@ -400,21 +420,31 @@ def is_of_user(message: Any) -> bool:
     return not is_injected(message.text)
 
 
-def _response(outputs: Sequence[Any]) -> tuple[str | None, tuple[MessageCall, ...]]:
-    """Return a response's text and its calls; the text is None without one, and "" if it is empty."""
+def _response(outputs: Sequence[Any]) -> tuple[str | None, tuple[MessageCall, ...], tuple[str, ...], int]:
+    """Return a response's text, its calls, the types of parts that nobody knows, and its runs of code.
+
+    The text is None without one, and "" if it is empty.
+    """
     texts: list[str] = []
     calls: list[MessageCall] = []
+    results: list[ToolResult] = []
+    unread: tuple[str, ...] = ()
+    code_runs = 0
     for message in map(message_of, outputs):
         if message is None:
             continue
         calls += message.tool_calls
+        unread += message.unread
+        code_runs += message.code_runs
         if message.tool_results:  # an agent's whole turn: the response is what follows its last tool
             texts.clear()
-        elif message.text:  # one response may be streamed as several messages
-            texts.append(message.text)
-    if not texts and not calls and outputs and all(map(_is_empty, outputs)):
-        return "", ()
-    return "".join(texts) if texts else None, tuple(calls)
+            results += message.tool_results
+        if message.text and (message.role == "assistant" or not message.tool_results):
+            texts.append(message.text)  # one response may be streamed as several messages
+    requested = with_results(calls, results)[0] if results else tuple(calls)
+    if not texts and not requested and outputs and all(map(_is_empty, outputs)):
+        return "", (), unread, code_runs
+    return "".join(texts) if texts else None, requested, unread, code_runs
 
 
 def _is_empty(message: Any) -> bool:

@@ -24,7 +24,9 @@ Trait = Literal[
     "doubtful_tokens",  # a model call's counts contradict each other, or leave open what they include
     "is_node",  # a node of a graph, which an instrumentation takes for an agent
     "of_bus",  # a message between agents, which repeats what a model answered
+    "doubtful_outcome",  # a mark beside a tool's result does not say whether it succeeded
     "of_protocol",  # recorded by the protocol between an agent and its tools (MCP)
+    "of_provider",  # the model's provider ran the tool
     "of_server",  # recorded by the server of that protocol, where the client may have recorded the call, too
     "of_user",  # stands for a message that the user gives a run which goes on
     "only_requested",  # a tool's call that has neither a span nor a result
@@ -37,24 +39,30 @@ NO_TRAITS: Traits = frozenset()
 TRAITS: tuple[Trait, ...] = get_args(Trait)
 
 
-class MessageCall(NamedTuple):
-    """A tool call that a model requested. `arguments` is canonical JSON text, None if unknown."""
-
-    name: str | None
-    call_id: str | None
-    arguments: str | None
-
-
 class ToolResult(NamedTuple):
     """The result of a tool call, as a model received it. `result` is canonical JSON text, None if unknown.
 
-    `failed` is what the message marks it as, None if it does not.
+    `failed` is what the message marks it as, None if it does not; it is `doubtful` where a mark says neither.
     """
 
     name: str | None
     call_id: str | None
     result: str | None
     failed: bool | None = None
+    doubtful: bool = False
+
+
+class MessageCall(NamedTuple):
+    """A tool call that a model requested. `arguments` is canonical JSON text, None if unknown.
+
+    The model's provider ran it if it is `by_provider`. `result` is the one that the model's message has, too.
+    """
+
+    name: str | None
+    call_id: str | None
+    arguments: str | None
+    by_provider: bool = False
+    result: ToolResult | None = None
 
 
 class Digests(NamedTuple):
@@ -172,7 +180,8 @@ class MessageExchange(NamedTuple):
     those with an id that may be. `repeated_calls` are those of the model's last message, which its results
     follow, and before them those with an id that follow the user's message; `previous_reply` is the model's
     text before that. `user_messages` is the number of the user's messages in the request, up to the newest;
-    None without one.
+    None without one. `unread` are the types of the parts of the model's messages that nobody knows: they may
+    be calls. `code_runs` is how often the provider ran code.
     """
 
     user_input: str | None = None
@@ -183,6 +192,8 @@ class MessageExchange(NamedTuple):
     repeated_calls: tuple[MessageCall, ...] = ()
     previous_reply: str | None = None
     user_messages: int | None = None
+    unread: tuple[str, ...] = ()
+    code_runs: int = 0
 
 
 class TokenCounts(NamedTuple):

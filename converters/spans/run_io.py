@@ -11,6 +11,7 @@ import orjson
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.messages import text_in
 from spangrade.converters.spans.observation import RunSpan, ToolUse, changed
+from spangrade.converters.spans.outcomes import mark_of
 from spangrade.converters.spans.values import json_text, literal, text
 from spangrade.tracer.base.canonical_json import canonical
 
@@ -113,7 +114,7 @@ def with_io(run: RunSpan, inputs: Any, outputs: Any, *, topmost: bool = False) -
 def with_tool_output(tool: ToolUse, value: Any) -> ToolUse:
     """Return a tool's call with the result in its output, where a framework wraps results."""
     if isinstance(value, dict) and value.keys() >= {"tool_name", "raw_output"}:  # LlamaIndex
-        failed = tool.failure is not None or value.get("is_error") is True
+        failed = tool.failure is not None or mark_of(value) == "failed"
         return changed(tool, result=json_text(python_value(value["raw_output"])), failed=failed)
     if isinstance(value, dict) and value.keys() >= {"name", "response"} and value["name"] == tool.name:
         call_id = tool.call_id or text(value.get("id"))  # ADK

@@ -82,6 +82,8 @@ def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> N
         if code in imported.lacking
     ]:
         warn(f"grades will miss something: {', '.join(lacking)}; what helps: spangrade lint")
+    for reason, turns in imported.calls_unknown.items():
+        warn(f"what {counted(turns, 'turn')} called is not known: {reason}; what helps: spangrade lint")
     if imported.without_session and not imported.not_understood:
         warn(
             f"no session was found in {counted(imported.without_session, 'span')}: "

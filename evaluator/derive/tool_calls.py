@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.approvals import approval_of
-from spangrade.converters.spans.messages import unwrapped
 from spangrade.converters.spans.observation import (
     NO_TRAITS,
     Exchanging,
@@ -28,6 +28,8 @@ from spangrade.converters.spans.observation import (
     Traits,
     TurnSpan,
 )
+from spangrade.converters.spans.outcomes import failed_by_data
+from spangrade.converters.spans.parts import unwrapped
 from spangrade.converters.spans.run_io import python_value
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
@@ -37,7 +39,6 @@ from spangrade.evaluator.session import RequestedCall, ToolInteraction
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import canonical
 
-_FAILED = frozenset({"error", "failed", "failure"})
 _OBJECT = re.compile(r'"\[?<[\w.]+ object at 0x[0-9a-f]+>\]?"')
 # The repr of an object, or of a dict that cannot be read, that has a status.
 _STATUS_IN_REPR = re.compile(
@@ -51,9 +52,9 @@ _OF_PROTOCOL = re.compile(
 )
 # How the text of an error begins, where servers mark it in a way that spans of the protocol do not record.
 _MAY_BE_ERROR = re.compile(r"(?:\w*(?:Error|Exception)|Fail(?:ed|ure)|Traceback)\b", re.IGNORECASE)
-# Calls by which a model gives its answer, which run nothing.
-_ANSWERS = ("final_answer", "final_result")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
+_DOUBTFUL: Traits = frozenset({"doubtful_outcome"})
+_OF_PROVIDER: Traits = frozenset({"of_provider"})
 _ONLY_REQUESTED: Traits = frozenset({"only_requested"})
 
 
@@ -154,7 +155,8 @@ class _Requests:
         self._in_order: deque[int] = deque()
         self._last_by_agent: dict[str | None, tuple[Exchanging, range]] = {}
         self._answered: dict[str | None, int] = {}
-        self._repeated: set[str] = set()  # the ids of calls and results that a history repeated
+        self._repeated: set[str] = set()  # the ids of calls that a history repeated
+        self._reported: Counter[str] = Counter()  # by call id, how many results a history had
 
     def add_all(self, llm_call: Exchanging) -> None:
         """Add the calls that a model call requests."""
@@ -167,21 +169,24 @@ class _Requests:
 
     def answer_all(self, llm_call: Exchanging) -> None:
         """Join the results in a model call's request, each once."""
-        reported: set[str] = set()
+        reported: Counter[str] = Counter()
         for result in llm_call.exchange.tool_results:
-            key = f"result {result.call_id}" if result.call_id else None
-            if key in reported:  # in another form too, which may have the mark of a failure
-                self._mark(result)
-            elif key is None or key not in self._repeated:
+            if result.call_id is None:
                 self._answer(result, llm_call)
-            if key:
-                reported.add(key)
-        self._repeated |= reported
+                continue
+            reported[result.call_id] += 1
+            again = reported[result.call_id] > 1
+            if again and self._unanswered(self._by_id.get(result.call_id)) is None:
+                self._mark(result)  # in another form too, which may have the mark of a failure
+            elif reported[result.call_id] > self._reported[result.call_id]:
+                self._answer(result, llm_call)
+        self._reported |= reported
 
     def _mark(self, result: ToolResult) -> None:
         number = self._answered.get(result.call_id)
         if number is not None and self.requested[number].failed is None:
-            self.requested[number] = self.requested[number]._replace(failed=result.failed)
+            marked = self.requested[number]._replace(failed=result.failed, doubtful=result.doubtful)
+            self.requested[number] = marked
 
     def _answer(self, result: ToolResult, reported_by: Exchanging) -> None:
         """Join a result to the first call without one that has its id, else its name, else comes first."""
@@ -190,9 +195,7 @@ class _Requests:
             i = self._unanswered(self._by_name.get(result.name) if result.name else self._in_order)
         if i is not None:
             self._answered[result.call_id] = i
-            self.requested[i] = self.requested[i]._replace(
-                result=result.result, reported_by=reported_by, failed=result.failed
-            )
+            self.requested[i] = self.requested[i].answered(result, reported_by)
 
     def complete(self, calls: Sequence[MessageCall], agent: str | None) -> None:
         """Take from a request's history the fields that the model call with these requests lacks."""
@@ -240,7 +243,8 @@ class _Requests:
             self._by_id.setdefault(call.call_id, deque()).append(number)
         self._by_name.setdefault(call.name, deque()).append(number)
         self._in_order.append(number)
-        self.requested.append(ModelRequest(call, llm_call, None, None))
+        request = ModelRequest(call, llm_call, None, None)
+        self.requested.append(request if call.result is None else request.answered(call.result, llm_call))
 
     def _unanswered(self, numbers: deque[int] | None) -> int | None:
         while numbers and self.requested[numbers[0]].reported_by is not None:
@@ -268,7 +272,7 @@ def completed(tools: Sequence[ToolUse], unmatched: UnmatchedCalls, tree: Tree) -
             arguments=tool.arguments if is_object else match.call.arguments,
             result=match.result if _is_object(tool.result) else tool.result or match.result,
             failure=tool.failure or (SpanFailure() if match.failed else None),
-            traits=tool.traits | (_SUCCEEDED if match.failed is False else NO_TRAITS),
+            traits=tool.traits | match.traits,
         )
 
 
@@ -281,16 +285,17 @@ def _from_messages(requested: Iterable[ModelRequest]) -> Iterator[ToolUse]:
     """Yield each requested call that no span executes; one without a result ends when it was requested."""
     for item in requested:
         name = item.call.name
-        if name is None or name.startswith(_ANSWERS):
+        if name is None or is_answer(name):
             continue
         by = item.requested_by
-        end_ns = by.span.end_ns if item.reported_by is None else item.reported_by.span.start_ns
-        traits = _ONLY_REQUESTED if item.reported_by is None else NO_TRAITS
+        reported = item.reported_by
+        end_ns = by.span.end_ns if reported is None or reported is by else reported.span.start_ns
+        only_requested = reported is None and not item.call.by_provider
         yield ToolUse(
             SpanRef(by.span.trace_id, "", by.span.span_id, by.span.end_ns, end_ns),
             agent=by.agent,
             failure=SpanFailure() if item.failed else None,
-            traits=traits | _SUCCEEDED if item.failed is False else traits,
+            traits=item.traits | _ONLY_REQUESTED if only_requested else item.traits,
             name=name,
             call_id=item.call.call_id,
             arguments=item.call.arguments,
@@ -328,6 +333,7 @@ def tool_interaction(
         span_id=None if span.scope == semconv.SCOPE_OF_MESSAGES else span.span_id or None,
         approval=approval,
         fault=tool.fault,
+        provider="of_provider" in tool.traits,
     )
 
 
@@ -355,19 +361,12 @@ def ok_and_error(tool: ToolUse, result: Any) -> tuple[bool | None, str | None]:
     text decide: a text that only messages have, or an object's repr with a status in it, may be a failure's
     as well as an answer's.
     """
-    failed = tool.failure is not None
     result = python_value(result)
-    if isinstance(result, dict):
-        failed = (
-            failed
-            or (isinstance(result.get("status"), str) and result["status"].lower() in _FAILED)
-            or bool(result.get("error"))
-            or True in (result.get("isError"), result.get("is_error"))
-            or result.get("success") is False
-            or result.get("ok") is False
-        )
+    failed = tool.failure is not None or failed_by_data(result)
     if failed:
         return False, (tool.failure.error if tool.failure else None) or _error_in(result)
+    if "doubtful_outcome" in tool.traits:
+        return None, None
     if "succeeded" in tool.traits:
         return True, None
     if tool.result is None or ((result is None or isinstance(result, str)) and not tool.span.span_id):
@@ -439,7 +438,7 @@ _MOST_CANDIDATES = 100  # calls of one name that a span is compared with
 class ModelRequest(NamedTuple):
     """A call that a model requested, and the result that a later request of a model reports.
 
-    `failed` is what that request marks the result as, None if it does not.
+    `failed` is what that request marks the result as, None if it does not; see `ToolResult`.
     """
 
     call: MessageCall
@@ -447,6 +446,21 @@ class ModelRequest(NamedTuple):
     result: str | None
     reported_by: Exchanging | None
     failed: bool | None = None
+    doubtful: bool = False
+
+    def answered(self, result: ToolResult, reported_by: Exchanging) -> ModelRequest:
+        """Return the request with its result."""
+        return ModelRequest(
+            self.call, self.requested_by, result.result, reported_by, result.failed, result.doubtful
+        )
+
+    @property
+    def traits(self) -> Traits:
+        """What is peculiar to the call by its messages."""
+        traits = _OF_PROVIDER if self.call.by_provider else NO_TRAITS
+        if self.failed is False:
+            return traits | _SUCCEEDED
+        return traits | _DOUBTFUL if self.doubtful else traits
 
 
 class UnmatchedCalls:

@@ -279,8 +279,18 @@ def turn_of(number: int, group: Group) -> Turn:
         driven=isinstance(driven, dict) and not seen.get("reply_withheld"),
         raised=values.text(seen.get("error")),
         calls_unknown=values.text(seen.get("calls_outside"))
-        or (None if shows_calls else values.text(seen.get("calls_unknown"))),
+        or (None if shows_calls else values.text(seen.get("calls_unknown")))
+        or _unread(group),
     )
+
+
+def _unread(group: Group) -> str | None:
+    """Return why parts of the model's messages leave its calls unknown; None if all parts are known."""
+    types = [type_ for o in chain(group.calls, group.exchanging) for type_ in o.exchange.unread]
+    if not types:
+        return None
+    names = ", ".join(f"`{type_}`" for type_ in dict.fromkeys(types))
+    return f"a model's message has a part that is not known and may be a call: {names}"
 
 
 def is_agents_own(observation: Observation) -> bool:

@@ -27,6 +27,8 @@ _FIXES = {
     "clock_skew": "synchronise the clocks of the recording machines (NTP)",
     "not_recorded": "correct the call that the spans' attribute spangrade.not_recorded names; "
     'the logger "spangrade" gives the reason',
+    "calls_unknown": "report the type of the part, with an example, to the authors of spangrade; if it is a "
+    "call, record its span",
     "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
     "doubtful_tokens": "count the cached tokens in gen_ai.usage.input_tokens, and them alone in "
     "gen_ai.usage.cache_read.input_tokens",

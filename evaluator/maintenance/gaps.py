@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
+from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction, Turn
 
 _TRAJECTORY = tuple(
     f"trajectory_{name}"
@@ -55,7 +55,7 @@ def session_gaps(s: Session) -> Iterator[Gap]:
         if check.of_calls and not s.llm_calls:
             continue
         if lacking := check.lacking(s):
-            what = check.what.format(models=_models(lacking))
+            what = check.what.format(models=_models(lacking), reasons=_reasons(lacking))
             partly = check.code in _CONTENTS and _CONTENTS[check.code](s)
             yield Gap(check.code, what, len(lacking), check.metrics, _place(lacking[0], s), partly)
 
@@ -71,6 +71,11 @@ def _place(first: object, s: Session) -> Place | None:
 def _models(lacking: Sequence[object]) -> str:
     calls = [call for call in lacking if isinstance(call, LLMCall)]
     return ", ".join(sorted({_model(call) for call in calls}))
+
+
+def _reasons(lacking: Sequence[object]) -> str:
+    turns = [turn for turn in lacking if isinstance(turn, Turn)]
+    return "; ".join(dict.fromkeys(turn.calls_unknown or "" for turn in turns))
 
 
 def _model(call: LLMCall) -> str:
@@ -139,6 +144,12 @@ _CHECKS = (
         (),
         # A run that broke gives none.
         lambda s: [] if s.errors else [turn for turn in s.turns if turn.final_response is None],
+    ),
+    _Check(
+        "calls_unknown",
+        "turns whose calls are not known: {reasons}",
+        (*_TOOLS, *_TRAJECTORY, "forbidden_calls", "further_calls", "calls_over_limit", "calls_too_early"),
+        lambda s: [turn for turn in s.turns if turn.calls_unknown and not turn.driven],
     ),
     _Check(
         "no_agents",

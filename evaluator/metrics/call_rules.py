@@ -22,6 +22,9 @@ from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.lookalike_letters import plain_form
 
 _Call = ToolInteraction | RequestedCall
+# What forbids the code that a provider runs without a call's name (Gemini), and names of calls that run code.
+_CODE_TOOLS = frozenset({"code_execution", "code_interpreter"})
+_NAMED_CODE = _CODE_TOOLS | {"bash_code_execution"}
 _MOST_VALUES = 2_000  # of one result that are looked at
 
 
@@ -60,7 +63,22 @@ def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
     """
     forbidden = question.reference("forbidden_tools")
     calls = _counted(session.tool_interactions, forbidden.tools, forbidden.failed_calls == "ignore")
-    return outcome_of(session, calls, only_requested(_of(session.requested_calls, forbidden.tools)))
+    found = outcome_of(session, calls, only_requested(_of(session.requested_calls, forbidden.tools)))
+    return found if _CODE_TOOLS.isdisjoint(forbidden.tools) else _with_code_runs(found, session, len(calls))
+
+
+def _with_code_runs(found: Score | Inconclusive, session: Session, calls: int) -> Score | Inconclusive:
+    """Return the outcome with the runs of code that the model's provider made without a call's name."""
+    ran = [call for call in session.llm_calls if call.code_executions]
+    named = sum(call.provider and call.tool_name in _NAMED_CODE for call in session.tool_interactions)
+    runs = sum(call.code_executions or 0 for call in ran) - named
+    if runs <= 0:
+        return found
+    why = f"not expected: the model's provider ran code ({runs})"
+    value, reason = float(calls + runs), f"{found.reason}; {why}" if calls else why
+    if isinstance(found, Inconclusive):
+        return Inconclusive(reason, value)
+    return Score(value, None, reason, (*found.evidence, *(call.span_id for call in ran)))
 
 
 @metric(needs="at_most", threshold=0.0, unit="calls", higher_is_better=False, grows=True)

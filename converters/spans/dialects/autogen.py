@@ -28,6 +28,7 @@ from spangrade.converters.spans.observation import (
     TurnSpan,
     changed,
 )
+from spangrade.converters.spans.parts import with_mark
 from spangrade.converters.spans.values import count, json_object, json_text, objects, text
 from spangrade.tracer.span import LogRecord, Span
 
@@ -55,13 +56,15 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
     return base if content else RunSpan(*base, exchange=MessageExchange(continues=True))
 
 
+def _result(one: Mapping[str, Any]) -> ToolResult:
+    name, call_id = text(one.get("name")), text(one.get("call_id"))
+    return with_mark(ToolResult(name, call_id, json_text(one.get("content"))), one)
+
+
 def _message(base: Structure, message: Mapping[str, Any]) -> Observation:
     content = message.get("content")
     if message.get("type") == "ToolCallExecutionEvent":
-        results = tuple(
-            ToolResult(text(one.get("name")), text(one.get("call_id")), json_text(one.get("content")))
-            for one in objects(content)
-        )
+        results = tuple(_result(one) for one in objects(content))
         return RunSpan(*base, exchange=MessageExchange(continues=True, tool_results=results))
     usage = json_object(message.get("models_usage"))
     if not usage:

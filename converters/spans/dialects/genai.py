@@ -20,7 +20,7 @@ from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Dialect, Read, renaming
 from spangrade.converters.spans.events import CALL_IDS, with_events
 from spangrade.converters.spans.histories import History, conversation_digests, history_of, with_responses
-from spangrade.converters.spans.messages import code_executions, read_exchange
+from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import (
     NO_EXCHANGE,
     NO_NOTES,
@@ -45,6 +45,7 @@ from spangrade.converters.spans.observation import (
     shared_context,
     structure_of,
 )
+from spangrade.converters.spans.outcomes import is_mark, mark_of
 from spangrade.converters.spans.session_attributes import of_resource
 from spangrade.converters.spans.values import (
     count,
@@ -278,7 +279,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
             exchanged.code_executions,
         )
     if kind == "tool":
-        return ToolUse(*common, tool, *_call(attributes, shape))
+        return _marked(ToolUse(*common, tool, *_call(attributes, shape)), attributes)
     if kind == "turn":
         return TurnSpan(*common, exchanged.exchange, tokens, model)
     if kind == "handoff":
@@ -299,6 +300,31 @@ def _conversation_id(attributes: Mapping[str, Any], shape: _Shape, kind: Kind) -
     if known is None and attributes[key] is not None and not is_foreign:  # a placeholder
         return first_identity(map(attributes.get, _NAMES["conversation_id"]))
     return known
+
+
+# Attributes that are no marks of a tool's outcome: of transports, and of what it was given or returned.
+_NO_MARKS = re.compile(
+    r"(?:http|rpc|db|otel|url|net|network|exception|error|log|k8s|messaging)\.|"
+    r"(?:.*[._])?(?:inputs?|outputs?|args|arguments|parameters|result|response|metadata|state)\."
+)
+
+
+@lru_cache(maxsize=4096)
+def _names_of_marks(names: frozenset[str]) -> tuple[str, ...]:
+    """Return the attributes of a tool's span that may mark how the call ended, by their last words."""
+    ends = {name: name.rpartition(".")[2] for name in names if not _NO_MARKS.match(name)}
+    return tuple(name for name, end in ends.items() if is_mark(end) and not end.endswith("state"))
+
+
+def _marked(tool: ToolUse, attributes: Mapping[str, Any]) -> ToolUse:
+    """Return a tool's call with what attributes beside its result say of it."""
+    names = _names_of_marks(frozenset(attributes))
+    mark = mark_of({name.rpartition(".")[2]: attributes[name] for name in names}) if names else None
+    if mark == "failed":
+        return tool if tool.failure else tool._replace(failure=SpanFailure())
+    if attributes.get(semconv.TOOL_OUTCOME) == "succeeded":  # frameworks' own marks are those of a span
+        return tool._replace(traits=tool.traits | {"succeeded"})
+    return tool._replace(traits=tool.traits | {"doubtful_outcome"}) if mark == "unknown" else tool
 
 
 def _call(attributes: Mapping[str, Any], shape: _Shape) -> tuple[str | None, str | None, str | None]:
@@ -341,7 +367,7 @@ def _exchanged(
     if inputs is not None or outputs is not None:
         exchange = read_exchange(inputs, outputs, None if history is None else history.users)
         # Older instrumentations leave such parts out, so that none recorded does not mean that none ran.
-        executions = code_executions(outputs) or None
+        executions = exchange.code_runs or None
     if conversation_id is None and (kind == "llm" or previous):
         response_id = text(attributes[shape["call_key"]]) if kind == "llm" and shape["call_key"] else None
         digests = conversation_digests(inputs, outputs) if history is None else history.digests(outputs)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans import declarations, langchain_values, run_io
+from spangrade.converters.spans import declarations, langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
@@ -20,6 +20,7 @@ from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import (
     Handoff,
     Kind,
+    MessageExchange,
     ModelCall,
     RunSpan,
     ToolResult,
@@ -116,11 +117,33 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     changes |= {field: number for field, number in counts.items() if number is not None}
     if tools := declarations.listed_tools(attributes):
         changes["tool_declarations"] = tools
-    exchange, calls = call.exchange, changes.pop("tool_calls", ())
+    exchange, calls = _with_items(call.exchange, output), changes.pop("tool_calls", ())
     if not exchange.tool_calls or [c.name for c in calls] == [c.name for c in exchange.tool_calls]:
         exchange = exchange._replace(tool_calls=calls)  # with their ids
+    if exchange.code_runs:
+        changes["code_executions"] = exchange.code_runs
     exchange = exchange._replace(tool_results=_marked(exchange.tool_results, attributes))
     return changed(call._replace(exchange=exchange), **changes)
+
+
+def _with_items(exchange: MessageExchange, output: Any) -> MessageExchange:
+    """Return what a model answered with what its own response has and the flattened messages leave out.
+
+    These are the calls that the provider ran, those of tools that are no functions, and unknown parts.
+    """
+    if not isinstance(output, dict) or not isinstance(output.get("output", output.get("content")), list):
+        return exchange
+    own = read_exchange(None, provider_values.response_messages(output))
+    left = [call.name for call in exchange.tool_calls]
+    calls = list(exchange.tool_calls)
+    for call in own.tool_calls:
+        if call.name in left:
+            left.remove(call.name)
+        else:
+            calls.append(call)
+    return exchange._replace(
+        tool_calls=tuple(calls), unread=own.unread or exchange.unread, code_runs=own.code_runs
+    )
 
 
 def _marked(results: tuple[ToolResult, ...], attributes: Mapping[str, Any]) -> tuple[ToolResult, ...]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
-from spangrade.converters.spans.messages import message_of, unwrapped
-from spangrade.converters.spans.observation import Kind, RunSpan, SpanFailure, ToolUse
+from spangrade.converters.spans.messages import message_of
+from spangrade.converters.spans.observation import Kind, RunSpan, ToolUse
+from spangrade.converters.spans.parts import unwrapped
 from spangrade.converters.spans.values import json_text, parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -61,11 +62,9 @@ def _agent(run: RunSpan, _: Span, attributes: Attributes) -> RunSpan:
 
 def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
     given = call.result
-    status = attributes.get("gen_ai.tool.status", attributes.get("tool.status"))
     return call._replace(
         arguments=call.arguments or _arguments(attributes),
         result=_result(attributes) if given is None else json_text(unwrapped(parse_json(given))),
-        failure=call.failure or (SpanFailure() if status == "error" else None),
     )
 
 

@@ -59,6 +59,7 @@ from spangrade.tracer.store.sql import statement
 
 WRITE = 32_768  # rows that are written at once: some 60 MB
 WRITE_BYTES = BATCH_BYTES  # that they have at most, but for the last batch of them
+_SQL = "spangrade.evaluator.derive.sync.sql"
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
 _log = logging.getLogger("spangrade")
@@ -199,7 +200,8 @@ class Imported(NamedTuple):
     not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
     and that no dialect understood. `without_session` is the number of spans in these files if no session was
     found in any of them, ignored scopes left out; else 0. `lacking` is what the imported sessions do not
-    record and metrics read: how many turns or calls, by the code of lint's finding.
+    record and metrics read: how many turns or calls, by the code of lint's finding. `calls_unknown` is in how
+    many of their turns calls are not known, by the reason.
     """
 
     db: str
@@ -213,6 +215,7 @@ class Imported(NamedTuple):
     not_understood: Mapping[str, int]
     without_session: int = 0
     lacking: Mapping[str, int] = MappingProxyType({})
+    calls_unknown: Mapping[str, int] = MappingProxyType({})
 
     @property
     def exit_code(self) -> ExitCode:
@@ -293,7 +296,8 @@ def _imported(store: Store, intake: Intake, sessions_before: int) -> Imported:
         files_lost=intake.files_lost,
         not_understood=by_scope(store),
         without_session=sum(spans for _, _, spans, _ in without_session(store)),
-        lacking=dict(store.query(statement("lacking", "spangrade.evaluator.derive.sync.sql"))),
+        lacking=dict(store.query(statement("lacking", _SQL))),
+        calls_unknown=dict(store.query(statement("calls_unknown", _SQL))),
     )
 
 
