@@ -22,6 +22,7 @@ from spangrade.converters.datasets.golden import (
     text_of,
 )
 from spangrade.converters.datasets.problems import separate
+from spangrade.converters.datasets.recognized import is_evalset
 from spangrade.converters.spans.values import either
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
@@ -30,13 +31,6 @@ _HANDOFF = "transfer_to_agent"
 _STATUSES = ("ok", "error")
 ADK_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")  # those that ADK has by name
 RUBRICS = "rubrics"  # in reference_data: the texts that `rubrics@judge` rates a session by
-
-
-def is_evalset(document: Any) -> bool:
-    """Return whether a JSON document is an ADK eval set, or a list of eval cases in its old form."""
-    if isinstance(document, list):
-        return any(isinstance(case, dict) and isinstance(case.get("data"), list) for case in document)
-    return isinstance(document, dict) and isinstance(either(document, "eval_cases"), list)
 
 
 def questions_of(document: Any, where: str, agent: str | None = None) -> Iterator[dict[str, Any] | Problem]:

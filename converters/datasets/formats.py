@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic import Field, StrictStr
 
-from spangrade.converters.datasets.adk_evalset import is_evalset, questions_of
+from spangrade.converters.datasets.adk_evalset import questions_of
 from spangrade.converters.datasets.files import refuse_device
 from spangrade.converters.datasets.golden import (
     GoldenDataset,
@@ -21,6 +21,7 @@ from spangrade.converters.datasets.golden import (
 )
 from spangrade.converters.datasets.golden_text import read_written
 from spangrade.converters.datasets.problems import condensed, separate
+from spangrade.converters.datasets.recognized import is_evalset
 from spangrade.converters.datasets.simulation_csv import (
     REQUIRED,
     Row,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spangrade.converters.datasets.files import load_json
+from spangrade.converters.spans.values import either
 from spangrade.tracer.base.errors import InputError
 
 _EXPECTED = "expected a file of promptfoo, Inspect, DeepEval or ADK, a golden file or a conversation log"
@@ -23,16 +24,25 @@ def tool_of(path: Path) -> str:
     return tool
 
 
+def is_evalset(document: Any) -> bool:
+    """Return whether a JSON document is an ADK eval set, or a list of eval cases in its old form."""
+    if isinstance(document, list):
+        return any(isinstance(case, dict) and isinstance(case.get("data"), list) for case in document)
+    return isinstance(document, dict) and isinstance(either(document, "eval_cases"), list)
+
+
 def tool_of_content(content: Any) -> str | None:
     """Return the tool that made questions, given as JSON, by the names of `tool_of`; None for any other."""
     if isinstance(content, dict):
         if isinstance(content.get("tests"), list | str) or "prompts" in content:
             return "promptfoo"
-        if "eval_cases" in content or "golden_questions" in content:
+        if is_evalset(content) or "golden_questions" in content:
             return "adk"
         if isinstance(content.get("goldens"), list):
             return "deepeval"
         content = [content]
+    elif is_evalset(content):
+        return "adk"
     first = content[0] if isinstance(content, list) and content else None
     if isinstance(first, dict):
         if "query" in first:
@@ -41,7 +51,7 @@ def tool_of_content(content: Any) -> str | None:
             return "inspect"
         if {"expected_output", "actual_output", "expected_outcome"} & first.keys():
             return "deepeval"
-        if "eval_id" in first:
+        if either(first, "eval_id") is not None:
             return "adk"
     return None
 

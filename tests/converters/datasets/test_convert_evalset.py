@@ -119,6 +119,25 @@ def test_camel_case_means_the_same(convert: Spangrade, tmp_path: Path) -> None:
     assert questions(tmp_path) == snake
 
 
+@pytest.mark.parametrize("form", ["snake_case", "camelCase", "old"])
+def test_an_eval_set_is_recognized_by_its_content(
+    convert: Spangrade, spangrade: Spangrade, tmp_path: Path, form: str
+) -> None:
+    turn = {
+        "query": "hi",
+        "expected_tool_use": [{"tool_name": "greet", "tool_input": {}}],
+        "reference": "Hello.",
+    }
+    document: Any = {"eval_set_id": "s", "eval_cases": [eval_case()]}
+    if form == "old":
+        document = [{"name": "c1", "data": [turn], "initial_session": {"app_name": "shop"}}]
+    assert convert(camel(document) if form == "camelCase" else document).code == 0
+    expected = questions(tmp_path)
+    (tmp_path / "out.json").unlink()
+    assert spangrade("convert", tmp_path / "in.json", "-o", tmp_path / "out.json").code == 0
+    assert questions(tmp_path) == expected
+
+
 def test_without_an_agent_the_app_is_named_and_no_trajectory_is_expected(
     convert: Spangrade, tmp_path: Path
 ) -> None:
