@@ -25,10 +25,10 @@ from spangrade.converters.recordings.conversations import (
     spans_of,
     tags_of,
 )
-from spangrade.converters.spans.messages import Message, message_of
+from spangrade.converters.spans.messages import Message, is_of_langchain, message_of, plain_message
 from spangrade.converters.spans.parts import is_item
 from spangrade.converters.spans.provider_values import tokens
-from spangrade.converters.spans.values import either
+from spangrade.converters.spans.values import either, first_identity
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.otlp.common import MalformedError
@@ -74,7 +74,8 @@ def read_all(documents: Sequence[tuple[Any, str]], conversation: Any) -> Iterato
 
 def said(messages: Any) -> Iterator[Said]:
     """Yield the content of a list of messages. Raises MalformedError if an item is not a message."""
-    for number, raw in enumerate(plain.objects(messages, "messages"), 1):
+    for number, written in enumerate(plain.objects(messages, "messages"), 1):
+        raw = written if "role" in written else plain_message(written) or written
         read_one = message_of(raw)
         if read_one is None and isinstance(raw.get("type"), str) and _CONTENT.isdisjoint(raw):
             continue  # an item of OpenAI's Responses beside messages, such as a list of tools
@@ -93,7 +94,9 @@ def of_model(raw: Mapping[str, Any]) -> Attributes:
     """Return the model and the tokens that a message of a model has beside its content."""
     usage = either(raw, "usage_metadata") or raw.get("usage")
     counts = tokens(usage) if isinstance(usage, dict) else {}
-    model = either(raw, "model_version") or raw.get("model")
+    told = raw.get("response_metadata")  # LangChain's
+    named = (told.get("model_name") or told.get("model")) if isinstance(told, dict) else None
+    model = either(raw, "model_version") or raw.get("model") or named
     return {
         semconv.RESPONSE_MODEL: model if isinstance(model, str) else None,
         **{name: counts.get(key) for key, name in _TOKENS.items()},
@@ -102,11 +105,8 @@ def of_model(raw: Mapping[str, Any]) -> Attributes:
 
 def session_id(document: Mapping[str, Any], messages: Any) -> str:
     """Return the id of a conversation, or the digest of its messages where it has none."""
-    for key in _IDS:
-        value = either(document, key)
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-            return str(value)
-    return f"messages-{sha256(canonical(messages).encode()).hexdigest()[:16]}"
+    known = first_identity(either(document, key) for key in _IDS)
+    return known or f"messages-{sha256(canonical(messages).encode()).hexdigest()[:16]}"
 
 
 def _conversation(document: Any) -> RecordedConversation:
@@ -162,4 +162,6 @@ def _is_message(value: Any) -> bool:
         return role in _ROLES and not _CONTENT.isdisjoint(value)
     if is_item(value):
         return not {"call_id", "content", "id"}.isdisjoint(value)
+    if isinstance(value.get("kwargs"), dict) or is_of_langchain(value):
+        return plain_message(value) is not None
     return value.get("type") in ("message", "reasoning") and "content" in value

@@ -327,6 +327,12 @@ def plain_message(value: Any, without_role: str | None = None) -> dict[str, Any]
     return {**fields, **(content if isinstance(content, dict) else {}), "role": role}  # Google's Content
 
 
+def is_of_langchain(value: Mapping[str, Any]) -> bool:
+    """Return whether a message that names no role has a type by which LangChain's begin a conversation."""
+    kind = value.get("type")
+    return isinstance(kind, str) and kind.removesuffix("MessageChunk").lower() in ("human", "ai", "system")
+
+
 def messages_in(
     value: Any,
     without_role: str | None,

@@ -78,6 +78,39 @@ GEMINI = [
     {"role": "user", "parts": [{"text": "Thanks"}]},
     {"role": "model", "parts": [{"text": "Bye."}]},
 ]
+# LangChain's messages: `model_dump`, `messages_to_dict` and `dumpd` write them.
+LANGCHAIN = [
+    {"type": "system", "content": "Be kind."},
+    {"type": "human", "content": "Where is A1?", "additional_kwargs": {}},
+    {
+        "type": "ai",
+        "content": "A moment.",
+        "tool_calls": [{"name": "look_up", "args": {"order": "A1"}, "id": "c1", "type": "tool_call"}],
+        "response_metadata": {"model_name": "gpt-4.1"},
+        "usage_metadata": {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25},
+    },
+    {
+        "type": "tool",
+        "content": '{"status": "shipped"}',
+        "name": "look_up",
+        "tool_call_id": "c1",
+        "status": "success",
+    },
+    {"type": "AIMessageChunk", "content": [{"type": "text", "text": "It is shipped."}], "tool_calls": []},
+    {"type": "human", "content": "Thanks"},
+    {"type": "ai", "content": "Bye."},
+]
+CLASSES = {"system": "SystemMessage", "human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
+AS_DICTS = [{"type": one["type"], "data": one} for one in LANGCHAIN]
+CONSTRUCTED = [
+    {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain", "schema", "messages", CLASSES.get(one["type"], one["type"])],
+        "kwargs": one,
+    }
+    for one in LANGCHAIN
+]
 
 
 def sessions(tmp_path: Path, content: Any, *, lines: bool = False) -> list[Session]:
@@ -115,8 +148,14 @@ TOLD = (
         {"systemInstruction": {"parts": [{"text": "Be kind."}]}, "contents": GEMINI},
         OPENAI,
         [{"messages": OPENAI}],
+        {"messages": LANGCHAIN},
+        {"messages": AS_DICTS},
+        CONSTRUCTED,
     ],
-    ids=["openai", "earlier openai", "responses", "anthropic", "gemini", "list", "list of conversations"],
+    ids=[
+        *("openai", "earlier openai", "responses", "anthropic", "gemini", "list", "list of conversations"),
+        *("langchain", "langchain's dicts", "langchain's constructors"),
+    ],
 )
 @pytest.mark.short_form("document", 4)
 def test_each_form_of_messages_is_the_same_session(document, tmp_path):
