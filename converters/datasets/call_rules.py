@@ -108,6 +108,16 @@ def _names(value: Any, expected: str) -> tuple[str, ...]:
     return tuple(map(not_blank, value))
 
 
+def _tools(value: Any, expected: str) -> tuple[str, ...]:
+    """Return a list of tools, as `_names` does."""
+    return tuple(map(str.strip, _names(value, expected)))
+
+
+def _name(text: str) -> str:
+    """Return the name of a tool. Raises for one that a reader would not see."""
+    return not_blank(text).strip()
+
+
 def not_blank(text: str) -> str:
     """Return a text. Raises for one that a reader would not see: every text has it in it."""
     if not plain_form(text).strip():
@@ -127,18 +137,18 @@ def _forbidden(value: Any) -> Forbidden | None:
     if value is None or isinstance(value, Forbidden):
         return value
     if not isinstance(value, dict):
-        return Forbidden(_names(value, "a list of strings"))
+        return Forbidden(_tools(value, "a list of strings"))
     value = _object(value, ("tools", "failed_calls"))
     failed = value.get("failed_calls")
     if failed not in (None, "ignore"):
         raise PydanticCustomError("rule", 'failed_calls: expected "ignore"')
-    return Forbidden(_names(value.get("tools"), "a list of strings in tools"), failed)
+    return Forbidden(_tools(value.get("tools"), "a list of strings in tools"), failed)
 
 
 def _further(value: Any) -> bool | tuple[str, ...] | None:
     if value is None or isinstance(value, bool):
         return value
-    return _names(value, "true or false, or a list of tools")
+    return _tools(value, "true or false, or a list of tools")
 
 
 def _at_most(value: Any) -> tuple[AtMost, ...] | None:
@@ -150,11 +160,13 @@ def _at_most(value: Any) -> tuple[AtMost, ...] | None:
     if not value:
         raise PydanticCustomError("too_few", "must not be empty")
     for tool, calls in value.items():
-        not_blank(tool)
         if isinstance(calls, bool) or not isinstance(calls, int) or calls < 0:
             text = "{tool}: expected a whole number, 0 or more"
             raise PydanticCustomError("rule", text, {"tool": tool})
-    return tuple(AtMost(tool, calls) for tool, calls in value.items())
+    limits = {_name(tool): calls for tool, calls in value.items()}
+    if len(limits) < len(value):
+        raise PydanticCustomError("rule", "expected each tool once")
+    return tuple(AtMost(tool, calls) for tool, calls in limits.items())
 
 
 def _before(value: Any) -> Before:
@@ -183,9 +195,10 @@ def _two_tools(value: Any, lists: tuple[str, ...]) -> tuple[str, str, dict[str, 
     if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(n, str) for n in pair):
         names = ", ".join(f'"{key}": ["ARGUMENT"]' for key in lists)
         raise _refuse(f'["FIRST", "THEN"], or {{"first": "FIRST", "then": "THEN", {names}}}', value)
-    if pair[0] == pair[1]:
-        raise PydanticCustomError("rule", "expected two tools, found {tool} twice", {"tool": pair[0]})
-    return pair[0], pair[1], more
+    first, then = map(_name, pair)
+    if first == then:
+        raise PydanticCustomError("rule", "expected two tools, found {tool} twice", {"tool": first})
+    return first, then, more
 
 
 def _told(value: Any) -> Told:
@@ -197,7 +210,7 @@ def _told(value: Any) -> Told:
     tool, path = value.get("tool"), value.get("value")
     if not isinstance(tool, str) or not isinstance(path, str):
         raise _refuse('{"tool": "TOOL", "value": "PATH"}', None)
-    return Told(not_blank(tool), not_blank(path))
+    return Told(_name(tool), not_blank(path))
 
 
 def _written(rule: Forbidden | tuple[AtMost, ...] | Before | None) -> Any:

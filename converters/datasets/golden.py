@@ -104,9 +104,9 @@ TrajectoryStep = str | tuple[str, ...]  # a name, or names of steps that may com
 def _step(value: Any) -> TrajectoryStep:
     """Return a step of a trajectory."""
     if isinstance(value, str):
-        return value
+        return value.strip()
     if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
-        return tuple(value)
+        return tuple(name.strip() for name in value)
     raise PydanticCustomError(
         "step",
         "expected a string, or a list of the strings of steps in any order, found {found}",

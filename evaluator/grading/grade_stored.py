@@ -13,6 +13,7 @@ from typing import Protocol
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
+from spangrade.evaluator.grading.gate_names import named_tools, unknown_names
 from spangrade.evaluator.grading.prepare import Prepared, custom_keys, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
@@ -75,6 +76,11 @@ def grade_prepared(
     else:
         judge, spent_before = asked
     sessions, complete = sessions_to_grade(prepared, db, callbacks)
+    if gates := named_tools(prepared):
+        with db.reading(derived=False, wait_s=RUN_WAIT_S) as store:
+            unknown = unknown_names(gates, store, sessions.ids)
+        if unknown is not None:
+            callbacks.on_problem(Problem(prepared.dataset, unknown, dropped=False))
     run = prepared.new_run()
     run.incomplete |= not complete
     callbacks.on_progress("grading")

@@ -12,6 +12,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
+from spangrade.evaluator.grading.gate_names import named_tools, unknown_names
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.policy import (
     CONVERSATION,
@@ -58,6 +59,7 @@ _JUDGE = (
 
 _Advice = Mapping[str | None, Mapping[str, str]]  # by session and metric
 
+_NAMES = "write the names as the sessions have them"
 _ROOT_AGENT = "name the agent in the question; or grade without it: --root-agent-name none"
 
 
@@ -77,6 +79,7 @@ def lint_stored(
     with workers_in_order(workers_of_slices(sessions, workers)) as in_order:
         findings = list(lint(store, session_id, in_order))
         if prepared is not None:
+            findings += _unknown_names(store, session_id, prepared)
             rows, whole = load_rows(store, session_id), session_id is None
             grading = in_order if workers_for(prepared, _NO_JUDGE, sessions, workers) > 1 else map
             findings += _inconclusive(rows, prepared, tuple(findings), whole, on_problem, grading)
@@ -189,6 +192,13 @@ def _own_keys(prepared: Prepared) -> Iterator[Finding]:
         yield Finding("custom_keys", None, custom, 1, (), None)
 
 
+def _unknown_names(store: Store, session_id: str | None, prepared: Prepared) -> Iterator[Finding]:
+    """Yield a finding if gates name tools that no session has, and some have nearly the same."""
+    sessions = None if session_id is None else (session_id,)
+    if (gates := named_tools(prepared)) and (what := unknown_names(gates, store, sessions)) is not None:
+        yield Finding("unknown_names", None, what, 1, (), _NAMES)
+
+
 def _scenarios(questions: Iterable[GoldenQuestion]) -> Iterator[Finding]:
     """Yield the missing parts of scenarios of simulated users."""
     for question in questions:
@@ -237,7 +247,7 @@ def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
             what = f"{reply} differs from {_reference_of(name) or RESPONSE}: a judge has to rate it"
             yield Finding("needs_judge", one.session_id, what, 1, (), _JUDGE)
         elif (reference := _reference_of(name)) is not None:
-            help_ = advice.get(name, "record it")
+            help_ = _NAMES if "did you mean" in outcome.reason else advice.get(name, "record it")
             help_ += f"; or do not compare it (grade --no-reference {reference})"
             yield Finding("not_compared", one.session_id, f"{name}: {outcome.reason}", 1, (name,), help_)
     if NOTHING_TO_COMPARE in one.reason:

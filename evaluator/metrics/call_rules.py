@@ -7,7 +7,7 @@ only requested may have been made: where it matters, the outcome is inconclusive
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.call_rules import AtMost, Before
@@ -17,9 +17,9 @@ from spangrade.evaluator.metrics.causes import Cause, Repair, call_spans, spans_
 from spangrade.evaluator.metrics.matching import json_equal
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import CallPairings, call_repairs, met_calls, pairings_of
+from spangrade.evaluator.metrics.tool_names import did_you_mean, is_one, names_in, near_names
 from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
 from spangrade.tracer.base.canonical_json import canonical
-from spangrade.tracer.base.lookalike_letters import plain_form
 
 _Call = ToolInteraction | RequestedCall
 # What forbids the code that a provider runs without a call's name (Gemini), and names of calls that run code.
@@ -63,7 +63,9 @@ def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
     """
     forbidden = question.reference("forbidden_tools")
     calls = _counted(session.tool_interactions, forbidden.tools, forbidden.failed_calls == "ignore")
-    found = outcome_of(session, calls, only_requested(_of(session.requested_calls, forbidden.tools)))
+    requested = only_requested(_of(session.requested_calls, forbidden.tools))
+    near = did_you_mean(near_names(session, forbidden.tools))
+    found = outcome_of(session, calls, requested or near)
     return found if _CODE_TOOLS.isdisjoint(forbidden.tools) else _with_code_runs(found, session, len(calls))
 
 
@@ -90,7 +92,8 @@ def calls_over_limit(session: Session, question: GoldenQuestion) -> Outcome:
     Source: own definition.
     """
     limits: Sequence[AtMost] = question.reference("at_most")
-    return outcome_of(session, *over_limit(session, limits, _ignores_failed(question)))
+    near = near_names(session, names_in(limits))
+    return outcome_of(session, *over_limit(session, limits, _ignores_failed(question), near))
 
 
 @metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
@@ -105,7 +108,8 @@ def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
     rules: Sequence[Before] = question.reference("before")
     if session.calls_unknown:  # an earlier call may be among those that are not recorded
         return Inconclusive(session.calls_unknown)
-    return outcome_of(session, *too_early(session, rules, _ignores_failed(question)))
+    near = near_names(session, names_in(rules))
+    return outcome_of(session, *too_early(session, rules, _ignores_failed(question), near))
 
 
 LIMITS = (unexpected_calls, further_calls, forbidden_calls, calls_over_limit, calls_too_early)
@@ -135,16 +139,7 @@ def _ignores_failed(question: GoldenQuestion) -> bool:
 
 
 def _of(calls: Iterable[RequestedCall], tools: Collection[str] | None) -> list[RequestedCall]:
-    return [call for call in calls if tools is None or _is_one(call.tool_name, tools)]
-
-
-def _is_one(name: str, tools: Collection[str]) -> bool:
-    """Return whether a name is that of a tool, in a plain form: look-alike letters hide nothing."""
-    if name in tools:
-        return True
-    if name.isascii() and all(map(str.isascii, tools)):
-        return False
-    return plain_form(name) in map(plain_form, tools)
+    return [call for call in calls if tools is None or is_one(call.tool_name, tools)]
 
 
 def _counted(
@@ -154,7 +149,7 @@ def _counted(
     return [
         call
         for call in calls
-        if (tools is None or _is_one(call.tool_name, tools)) and not (without_failed and call.ok is False)
+        if (tools is None or is_one(call.tool_name, tools)) and not (without_failed and call.ok is False)
     ]
 
 
@@ -174,7 +169,8 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
         possible = [call for call in actual if call.tool_name in names]
         context = compared.context("subset")._replace(calls=session.tool_interactions)
         return outcome_of(session, certain, not_recorded(compared.best_met, possible, (), context))
-    return outcome_of(session, certain, only_requested(_of(session.requested_calls, tools)))
+    requested = only_requested(_of(session.requested_calls, tools))
+    return outcome_of(session, certain, requested or did_you_mean(near_names(session, tools or ())))
 
 
 class Found(NamedTuple):
@@ -189,8 +185,10 @@ class Found(NamedTuple):
     due: tuple[Cause, ...] | None = None
 
 
-def over_limit(session: Session, limits: Sequence[AtMost], without_failed: bool) -> Found:
-    """Return the calls beyond those that limits allow of a tool."""
+def over_limit(
+    session: Session, limits: Sequence[AtMost], without_failed: bool, near: Mapping[str, str]
+) -> Found:
+    """Return the calls beyond those that limits allow of a tool; `near` are the names that may be wrong."""
     over: list[ToolInteraction] = []
     perhaps: list[RequestedCall] = []
     for limit in limits:
@@ -199,18 +197,25 @@ def over_limit(session: Session, limits: Sequence[AtMost], without_failed: bool)
         over += _beyond(calls, limit.calls)
         perhaps += requested if len(calls) + len(requested) > limit.calls else ()
     most = ", ".join(f"{limit.tool} {limit.calls}" for limit in limits)
-    return Found(over, only_requested(perhaps), f"expected at most {most}; beyond that")
+    misspelled = did_you_mean({limit.tool: near[limit.tool] for limit in limits if limit.tool in near})
+    return Found(over, only_requested(perhaps) or misspelled, f"expected at most {most}; beyond that")
 
 
-def too_early(session: Session, rules: Sequence[Before], without_failed: bool) -> Found:
-    """Return the calls without the earlier call that rules ask for."""
+def too_early(
+    session: Session, rules: Sequence[Before], without_failed: bool, near: Mapping[str, str]
+) -> Found:
+    """Return the calls without the earlier call that rules ask for; `near` are names that may be wrong."""
     early: dict[int, ToolInteraction] = {}
     due: dict[tuple[str, ...], tuple[int, str]] = {}  # before which call what was due
     missing: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for rule in rules:
+        if rule.then in near:
+            unknown[did_you_mean({rule.then: near[rule.then]})] = None
         for call in _counted(session.tool_interactions, (rule.then,), without_failed):
             preceded, why = _is_preceded(call, rule, session)
+            if not preceded and rule.first in near:
+                preceded, why = None, did_you_mean({rule.first: near[rule.first]})
             if preceded is None:
                 unknown[why] = None
             elif not preceded:
@@ -256,7 +261,7 @@ def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | No
     """Return whether the call that a rule asks for came before a call; if that is unknown, None and why."""
     why = ""
     for first in session.tool_interactions:
-        if first.tool_name != rule.first or first.ok is False or not first.ran:
+        if not is_one(first.tool_name, (rule.first,)) or first.ok is False or not first.ran:
             continue
         same = same_arguments(first, call, rule.same)
         result = result_has(first, call, rule.from_result)
@@ -267,7 +272,7 @@ def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | No
             lacking = "arguments" if same is None else "results" if result is None else "times"
             why = f"whether {rule.first} came before {rule.then} depends on {lacking} that are not recorded"
     for requested in session.requested_calls:
-        if requested.tool_name != rule.first or requested.start_ns >= call.start_ns:
+        if not is_one(requested.tool_name, (rule.first,)) or requested.start_ns >= call.start_ns:
             continue
         if same_arguments(requested, call, rule.same) is not False:
             why = why or only_requested([requested])

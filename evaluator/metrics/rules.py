@@ -5,7 +5,7 @@ A rule is broken by calls: a session is within it if none breaks it, also where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from spangrade.converters.datasets.call_rules import CallOrder, Rule, Told
@@ -24,6 +24,7 @@ from spangrade.evaluator.metrics.matching import MISSING
 from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Score
 from spangrade.evaluator.metrics.reply_texts import contains
 from spangrade.evaluator.metrics.state import path_in, value_at
+from spangrade.evaluator.metrics.tool_names import did_you_mean, is_one, names_of_rule, near_names
 from spangrade.evaluator.session import Session, ToolInteraction
 
 PREFIX = "rule:"
@@ -42,6 +43,13 @@ def rule_metric(rule: Rule) -> Metric:
     )
 
 
+def rule_of(metric: Metric) -> Rule | None:
+    """Return the rule that a metric measures, None for any other metric."""
+    function = metric.function
+    rule = function.keywords.get("rule") if isinstance(function, partial) else None
+    return rule if isinstance(rule, Rule) else None
+
+
 def broken_by(session: Session, *, rule: Rule) -> Score | Inconclusive:
     """Return the number of a session's calls that break a rule.
 
@@ -51,12 +59,13 @@ def broken_by(session: Session, *, rule: Rule) -> Score | Inconclusive:
     if session.calls_unknown:
         return Inconclusive(session.calls_unknown)
     without_failed = rule.failed_calls == "ignore"
+    near = near_names(session, names_of_rule(rule))
     found = [
-        over_limit(session, rule.at_most or (), without_failed),
-        too_early(session, rule.before, without_failed),
-        _after(session, rule.never_after),
-        _not_followed(session, rule.followed_by),
-        _not_told(session, rule.reply_has),
+        over_limit(session, rule.at_most or (), without_failed, near),
+        too_early(session, rule.before, without_failed, near),
+        _after(session, rule.never_after, near),
+        _not_followed(session, rule.followed_by, near),
+        _not_told(session, rule.reply_has, near),
     ]
     calls = {call.position: call for one in found for call in one.calls}
     unknown = "; ".join(one.unknown for one in found if one.unknown)
@@ -78,11 +87,13 @@ def triggers(rule: Rule, session: Session) -> bool:
     )
 
 
-def _after(session: Session, rules: Sequence[CallOrder]) -> Found:
+def _after(session: Session, rules: Sequence[CallOrder], near: Mapping[str, str]) -> Found:
     """Return the calls after one that rules do not allow before them."""
     late: dict[int, ToolInteraction] = {}
     unknown: dict[str, None] = {}
     for rule in rules:
+        if all(name in near or _calls(session, name) for name in (rule.first, rule.then)):
+            unknown.update(_misspelled((rule.first, rule.then), near))
         for first, then in _pairs(session, rule):
             same, after = same_arguments(first, then, rule.same), ended_before(first, then)
             if same and after:
@@ -95,34 +106,38 @@ def _after(session: Session, rules: Sequence[CallOrder]) -> Found:
     return Found(list(late.values()), "; ".join(unknown), f"expected {text}; after it")
 
 
-def _not_followed(session: Session, rules: Sequence[CallOrder]) -> Found:
+def _not_followed(session: Session, rules: Sequence[CallOrder], near: Mapping[str, str]) -> Found:
     """Return the calls that others should have followed, and none did."""
     alone: dict[int, ToolInteraction] = {}
     unknown: dict[str, None] = {}
     for rule in rules:
+        unknown.update(_misspelled((rule.first,), near))
         for first in _done(session, rule.first):
             answers = [
                 _both(same_arguments(first, then, rule.same), ended_before(first, then))
                 for then in _done(session, rule.then)
             ]
-            requested = [call for call in session.requested_calls if call.tool_name == rule.then]
+            requested = [call for call in session.requested_calls if is_one(call.tool_name, (rule.then,))]
             if True in answers:
                 continue
             if None in answers:
                 unknown[f"whether {rule.then} followed {rule.first} is not recorded"] = None
             elif requested:
                 unknown[only_requested(requested)] = None
+            elif rule.then in near:
+                unknown.update(_misspelled((rule.then,), near))
             else:
                 alone[first.position] = first
     text = ", ".join(f"{rule.first} followed by {rule.then}" for rule in rules)
     return Found(list(alone.values()), "; ".join(unknown), f"expected {text}; not so")
 
 
-def _not_told(session: Session, rules: Sequence[Told]) -> Found:
+def _not_told(session: Session, rules: Sequence[Told], near: Mapping[str, str]) -> Found:
     """Return the calls of which no reply from their turn on has a value of the result."""
     untold: dict[int, ToolInteraction] = {}
     unknown: dict[str, None] = {}
     for rule in rules:
+        unknown.update(_misspelled((rule.tool,), near))
         for call in _done(session, rule.tool):
             if not call.output_known:
                 unknown[f"the result of {rule.tool} is not recorded"] = None
@@ -145,13 +160,22 @@ def _not_told(session: Session, rules: Sequence[Told]) -> Found:
 def _pairs(session: Session, rule: CallOrder) -> Iterator[tuple[ToolInteraction, ToolInteraction]]:
     for first in _done(session, rule.first):
         for then in session.tool_interactions:
-            if then.tool_name == rule.then and then is not first:
+            if is_one(then.tool_name, (rule.then,)) and then is not first:
                 yield first, then
 
 
 def _done(session: Session, tool: str) -> Iterator[ToolInteraction]:
     """Yield the calls of a tool that ran and did not fail."""
-    return (c for c in session.tool_interactions if c.tool_name == tool and c.ok is not False and c.ran)
+    return (call for call in _calls(session, tool) if call.ok is not False and call.ran)
+
+
+def _calls(session: Session, tool: str) -> list[ToolInteraction]:
+    return [call for call in session.tool_interactions if is_one(call.tool_name, (tool,))]
+
+
+def _misspelled(names: Iterable[str], near: Mapping[str, str]) -> dict[str, None]:
+    """Return why it is unknown what concerns tools, as a set: their names may be others."""
+    return {did_you_mean({name: near[name]}): None for name in names if name in near}
 
 
 def _both(left: bool | None, right: bool | None) -> bool | None:

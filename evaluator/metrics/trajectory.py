@@ -31,6 +31,7 @@ from spangrade.evaluator.metrics.matching import (
 )
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls, pairings_of
+from spangrade.evaluator.metrics.tool_names import did_you_mean, is_one, near_names, plain_name
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
 from spangrade.tracer.base.lookalike_letters import is_blank
@@ -131,6 +132,7 @@ def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: ROUGE-L (Lin 2004), over steps instead of words.
     """
+    question = _as_recorded(session, question)
     if (unknown := _unknown_steps(session, question)) is not None:
         return unknown
     reference, steps = major_reference(session, question), major_steps(session, question)
@@ -154,16 +156,15 @@ def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
     """
-    spans: tuple[Evidence, ...] = tuple(
-        call.span_id
-        for call in session.tool_interactions
-        if call.tool_name == tool and call.span_id is not None
-    )
-    called = any(call.tool_name == tool for call in session.tool_interactions)
+    calls = [call for call in session.tool_interactions if is_one(call.tool_name, (tool,))]
+    called = bool(calls)
+    spans: tuple[Evidence, ...] = tuple(call.span_id for call in calls if call.span_id is not None)
     if not called and session.calls_unknown:
         return Inconclusive(session.calls_unknown)
-    if not called and any(call.tool_name == tool for call in session.requested_calls):
+    if not called and any(is_one(call.tool_name, (tool,)) for call in session.requested_calls):
         return Inconclusive(f"whether {tool} was executed is not recorded, only that it was requested")
+    if near := near_names(session, (tool,)):
+        return Inconclusive(did_you_mean(near))
     if not called:
         spans = (due_in_turn(session, session.turns[-1].turn if session.turns else 1, tool),)
     return Score(float(called), None, f"{tool} was {'' if called else 'not '}called", spans)
@@ -410,6 +411,7 @@ def _score(
     value: Callable[[Sequence[str], Sequence[str]], float],
     rule: _Rule,
 ) -> Outcome:
+    question = _as_recorded(session, question)
     if (unknown := _unknown_steps(session, question)) is not None:
         return unknown
     reference = question.reference_data.reference_trajectory or ()
@@ -422,7 +424,33 @@ def _unknown_steps(session: Session, question: GoldenQuestion) -> Inconclusive |
         return _UNKNOWN
     if session.calls_unknown and not (_named(question) and _named(question) <= _agents(session, question)):
         return Inconclusive(session.calls_unknown)
-    return None
+    agents = _agents(session, question)
+    near = {
+        name: other for name, other in near_names(session, _named(question)).items() if name not in agents
+    }
+    return Inconclusive(did_you_mean(near)) if near else None
+
+
+def _as_recorded(session: Session, question: GoldenQuestion) -> GoldenQuestion:
+    """Return a question whose trajectory has the names of steps as the session has them.
+
+    They are compared without what look-alike letters and spaces around a name hide.
+    """
+    names = {step.name for step in session.trajectory}
+    if _named(question) <= names:
+        return question
+    recorded = {plain_name(name): name for name in names}
+
+    def own(step: TrajectoryStep) -> TrajectoryStep:
+        if not isinstance(step, str):
+            return tuple(one if one in names else recorded.get(plain_name(one), one) for one in step)
+        return step if step in names else recorded.get(plain_name(step), step)
+
+    steps = tuple(map(own, question.reference_data.reference_trajectory or ()))
+    if steps == question.reference_data.reference_trajectory:
+        return question
+    data = question.reference_data.model_copy(update={"reference_trajectory": steps})
+    return question.model_copy(update={"reference_data": data})
 
 
 def _score_of(
