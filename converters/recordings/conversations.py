@@ -202,6 +202,8 @@ class _Trace(MadeTrace):
             for call in one.message.tool_calls
         ]
         others = [{"type": type_, "unread": True} for type_ in one.message.unread]
+        if one.message.is_wordless:
+            others.append({"type": "blob"})
         code = [{"executable_code": {"language": "unknown"}}] * one.message.code_runs
         text = [] if one.message.text is None else [{"type": "text", "content": one.message.text}]
         attributes = {

@@ -13,10 +13,12 @@ from spangrade.converters.spans.parts import (
     Unread,
     is_item,
     is_of_approval,
+    is_wordless,
     read_call,
     read_part,
     result_of_message,
     runs_code,
+    said_beside,
     unwrapped,
 )
 from spangrade.converters.spans.values import is_removed, objects, parse_json, text
@@ -74,7 +76,7 @@ class Message(NamedTuple):
     """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none.
 
     `unread` are the types of its parts that nobody knows, if it is the model's; `code_runs` is how often code
-    ran on the side of the model's provider.
+    ran on the side of the model's provider; `is_wordless` says that it shows what is no text.
     """
 
     role: str | None
@@ -83,6 +85,7 @@ class Message(NamedTuple):
     tool_results: tuple[ToolResult, ...] = ()
     unread: tuple[str, ...] = ()
     code_runs: int = 0
+    is_wordless: bool = False
 
 
 def message_of(message: Any) -> Message | None:
@@ -106,6 +109,8 @@ def message_of(message: Any) -> Message | None:
     results = [one for one in read if isinstance(one, ToolResult)]
     texts = [one for one in read if isinstance(one, str) and not (role == "user" and _is_block(one))]
     joined = "".join(texts) if texts else None
+    if not joined and of_model:
+        joined = said_beside(message) or (_structured(content) if not any(read) else None) or joined
     for place in _MORE_CALLS:
         if more := message.get(place):
             calls += _other_than(calls, list(_calls_in(place, more)))
@@ -124,6 +129,12 @@ def _content(message: dict[str, Any]) -> tuple[Any, list[Any]]:
     return content, content if isinstance(content, list) else [] if content is None else [content]
 
 
+def _structured(content: Any) -> str | None:
+    """Return the text of a reply that is an object of the application's own, as structured outputs are."""
+    is_own = isinstance(content, dict) and not (content.keys() & {"type", "parts", "role"})
+    return canonical(content) if is_own and content else None
+
+
 def _of_model(message: Message, parts: Sequence[Any], read: Sequence[Part]) -> Message:
     """Return a message of a model with its calls' own results, and with what else its parts are."""
     calls, results = message.tool_calls, message.tool_results
@@ -132,7 +143,8 @@ def _of_model(message: Message, parts: Sequence[Any], read: Sequence[Part]) -> M
     unread = tuple(one.type for one in read if isinstance(one, Unread))
     others = zip(parts, read, strict=True)
     code_runs = sum(isinstance(one, CodeRun | MessageCall) and runs_code(part) for part, one in others)
-    return Message(message.role, message.text, calls, results, unread, code_runs)
+    wordless = message.text is None and any(map(is_wordless, parts))
+    return Message(message.role, message.text, calls, results, unread, code_runs, wordless)
 
 
 def _of_item(item: dict[str, Any]) -> Message | None:

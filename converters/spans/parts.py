@@ -76,6 +76,7 @@ _HARMLESS = re.compile(
     r"citation|compaction)s?(?:_(?:text|plain|content|url|uri|document|file|block))?"
     r"|summaries|step_start|data_.+|cache_(?:control|point|mark)|cache|item_reference"
 )
+_SPOKEN = frozenset({"audio", "speech", "voice"})
 _TYPE_ALONE = frozenset({"type", "id"})
 
 
@@ -115,6 +116,8 @@ def read_part(part: Any, *, of_model: bool = True) -> Part:
     kind = kind_of_type(type_)
     if kind == "text":
         return _text(part)
+    if kind == "nothing" and (said := _said(part, type_)):
+        return said
     if not of_model:
         return _of_another(part, type_)
     if _is_of_page(part, type_):
@@ -196,6 +199,27 @@ def _text(part: dict[str, Any]) -> str | None:
     return (
         content if isinstance(content, str) and not part.get("thought") and not is_removed(content) else None
     )
+
+
+def _said(part: Mapping[str, Any], type_: str) -> str | None:
+    """Return what a person reads or hears of a part that is no text: a refusal, a transcript of audio."""
+    words = snake_case(type_).split("_")
+    if "refusal" in words:
+        return first_text_of(part, ("refusal", "text", "content"))
+    return None if _SPOKEN.isdisjoint(words) else text(part.get("transcript"))
+
+
+def said_beside(message: Mapping[str, Any]) -> str | None:
+    """Return what a message of a model without a text says beside its content (OpenAI's chat completions)."""
+    audio = message.get("audio")
+    spoken = audio.get("transcript") if isinstance(audio, dict) else None
+    return text(message.get("refusal")) or text(spoken) or json_text(message.get("parsed"))
+
+
+def is_wordless(part: Any) -> bool:
+    """Return whether a part shows a person something that is no text: an image, a file, what nobody knows."""
+    type_ = text(part.get("type")) if isinstance(part, dict) else None
+    return type_ is not None and kind_of_type(type_) in ("nothing", "unknown")
 
 
 def _of_code(part: dict[str, Any], type_: str) -> Part:

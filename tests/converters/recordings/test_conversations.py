@@ -477,3 +477,40 @@ def test_any_value_in_any_place_is_read_or_a_problem(document, data):
             target.append(value)
     for one in records_in(changed) or ():
         assert one is not None
+
+
+REFUSED, SPOKEN = "I cannot help with that.", "It is shipped."
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ({"content": None, "refusal": REFUSED}, REFUSED),
+        ({"content": "", "refusal": REFUSED}, REFUSED),
+        ({"content": [{"type": "refusal", "refusal": REFUSED}]}, REFUSED),
+        ({"content": None, "audio": {"id": "a", "data": "UklG", "transcript": SPOKEN}}, SPOKEN),
+        ({"content": [{"type": "output_audio", "audio": "UklG", "transcript": SPOKEN}]}, SPOKEN),
+        ({"content": {"status": "shipped"}}, '{"status":"shipped"}'),
+        ({"content": None, "parsed": {"status": "shipped"}}, '{"status":"shipped"}'),
+        ({"content": [{"type": "image_url", "image_url": {"url": "https://x"}}]}, None),
+        ({"content": [{"type": "output_audio", "audio": "UklG"}]}, None),
+        ({"content": [{"type": "file", "file": {"id": "f1"}}]}, None),
+        ({"content": [{"type": "hologram", "scene": "x"}]}, None),
+        ({"content": [{"type": "text", "text": "See:"}, {"type": "image", "data": "iVBO"}]}, "See:"),
+        ({"content": ""}, ""),
+        ({"content": []}, ""),
+    ],
+)
+def test_a_reply_is_what_a_person_reads_or_hears_and_without_a_text_unknown(reply, expected, tmp_path):
+    messages = [{"role": "user", "content": "Where is A1?"}, {"role": "assistant", **reply}]
+    (session,) = sessions(tmp_path, {"messages": messages})
+    assert [turn.final_response for turn in session.turns] == [expected]
+
+
+def test_what_a_user_said_aloud_is_the_message(tmp_path):
+    spoken = {
+        "role": "user",
+        "content": [{"type": "input_audio", "audio": "UklG", "transcript": "Where is A1?"}],
+    }
+    (session,) = sessions(tmp_path, {"messages": [spoken, {"role": "assistant", "content": "Shipped."}]})
+    assert [turn.user_input for turn in session.turns] == ["Where is A1?"]

@@ -241,3 +241,18 @@ def test_a_tool_message_of_langchain_answers_the_call_whose_id_it_has_not_its_ow
     }
     (result,) = message_of(message).tool_results  # type: ignore[union-attr]
     assert result == ToolResult(None, "c2", '"too much"', True)
+
+
+@pytest.mark.parametrize(
+    ("part", "response"),
+    [
+        ({"type": "refusal", "refusal": "No."}, "No."),
+        ({"type": "refusal", "content": "No."}, "No."),
+        ({"type": "audio", "transcript": "Yes.", "content": "UklG"}, "Yes."),
+        ({"type": "audio", "content": "UklG"}, None),
+        ({"type": "blob", "modality": "image", "content": "iVBO"}, None),
+        ({"type": "reasoning", "content": "Well."}, None),
+    ],
+)
+def test_a_part_of_a_models_message_is_a_text_if_a_person_reads_or_hears_it(part, response):
+    assert read_exchange(None, [{"role": "assistant", "parts": [part]}]).response == response
