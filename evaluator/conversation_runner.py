@@ -19,10 +19,12 @@ from spangrade import tracer
 from spangrade.converters.datasets.call_rules import Rule
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
-from spangrade.evaluator.agents.adapters import converse
-from spangrade.evaluator.agents.capture import keep, take_turn
+from spangrade.evaluator.agents.adapters import Answer
+from spangrade.evaluator.agents.capture import keep
 from spangrade.evaluator.agents.current_test import BegunConversation, current_test
+from spangrade.evaluator.agents.drive import Driver
 from spangrade.evaluator.agents.exchange import Exchange, ObservedCall
+from spangrade.evaluator.agents.in_time import in_thread
 from spangrade.evaluator.agents.turn_similarity import is_similar_turn
 from spangrade.evaluator.derive.origin import origin_tag
 from spangrade.evaluator.derive.settings import Configured
@@ -75,11 +77,22 @@ class _Session(NamedTuple):
     spans: list[Span]
     dialects: Sequence[Vendor]
     rules: Sequence[Rule]
+    driver: Driver
 
     @property
     def is_recorded(self) -> bool:
         """Whether all that is known of the conversation is to be in its spans."""
         return self.store is not None or bool(self.rules)
+
+
+class _Compared(NamedTuple):
+    """A turn that was compared: its number, what was expected and what was seen, its place in the history."""
+
+    number: int
+    expected: AgentTurn
+    actual: Exchange
+    place: int
+    similarity: Similarity
 
 
 class ConversationRunner:
@@ -190,7 +203,9 @@ class ConversationRunner:
         dialects = Configured.of(settings).dialects or ()
         rules = [rule for rule in settings.rules if not rule.draft]
         run = BegunConversation(f"{caller.f_code.co_filename}:{caller.f_lineno}")
-        session = _Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects, rules)
+        options = settings.run.options()
+        driver = Driver(self._agent, timeout_s=options.timeout_s, late_s=options.late_s, dialects=dialects)
+        session = _Session(name, f"{name}-{uuid.uuid4().hex[:8]}", store, [], dialects, rules, driver)
         run.coroutine = self._run(session, run)
         if store is not None and self._store is None:
             run.session_id, run.expected = session.id, self._expected.turns
@@ -214,48 +229,76 @@ class ConversationRunner:
             run.turn_spans += [span.span_id for span in session.spans if span.parent_span_id is None]
             if session.store is not None:
                 redact = redaction(load_settings().settings.redaction.text)
-                await asyncio.to_thread(keep, session.spans, session.store, redact)
+                await in_thread(keep, session.spans, session.store, redact)
 
     async def _hold(self, session: _Session, run: BegunConversation) -> list[Turn]:
+        """Return the turns of the conversation, which ends at the first that is not as expected.
+
+        A turn with calls after its reply is compared again once they are known.
+        """
         __tracebackhide__ = True
-        answer = converse(self._agent, session.id)
         history: list[Turn] = [] if self._opening is None else [AgentTurn(self._opening)]
         actual = Exchange(self._opening, None)
-        for number, turn in enumerate(self._expected.turns, 1):
-            if isinstance(turn, UserTurn):
-                actual = await take_turn(
-                    answer,
-                    turn.text,
-                    history,
-                    tracer.session(session.id, tags=origin_tag("test")),
-                    session.spans,
-                    is_stored=session.is_recorded,
-                    dialects=session.dialects,
-                )
-                if (error := actual.error) is not None:
-                    if not _is_readable(error):  # pytest could not print it, nor go on
-                        raise RuntimeError(f"the agent raised {actual.failure}")
-                    error.add_note(f"in answer to turn {number} of {session.name}: {turn.text!r}")
-                    if isinstance(error, _ENDS_THE_TESTS):
-                        raise RuntimeError(f"the agent raised {actual.failure}") from error
-                    raise error
-                run.calls += ((call.name, _arguments(call)) for call in actual.calls or ())
-                history += [turn, actual.as_agent_turn()]
-                continue
-            similarity = await is_similar_turn(
-                actual,
-                turn,
-                path=f"turn {number}",
-                extra_keys=self._extra_keys,
-                any_order=self._any_order,
-                judge=self._judge,
-            )
+        compared: list[_Compared] = []
+        answer = session.driver.open(session.id)
+        late: list[Span] = []
+        try:
+            for number, turn in enumerate(self._expected.turns, 1):
+                if isinstance(turn, UserTurn):
+                    actual = await self._take_turn(answer, number, turn, history, session)
+                    run.calls += ((call.name, _arguments(call)) for call in actual.calls or ())
+                    history += [turn, actual.as_agent_turn()]
+                    continue
+                similarity = await self._compare(number, turn, actual)
+                compared.append(_Compared(number, turn, actual, len(history) - 1, similarity))
+                if not similarity:
+                    break
+            late = await session.driver.end()
+        finally:
+            session.spans.extend(late or session.driver.give_up())
+        for number, turn, actual, place, similarity in compared:
+            of_turn = [span for span in session.spans if span.trace_id == actual.trace_id]
+            whole = actual.completed(of_turn, session.dialects) if of_turn else actual
+            if whole != actual:
+                similarity = await self._compare(number, turn, whole)
+                history[place] = whole.as_agent_turn()
             if not similarity:
-                message = self._message(number, history[-2:], similarity, session)
+                message = self._message(number, history[max(place - 1, 0) : place + 1], similarity, session)
                 raise ConversationMismatch(
                     message, turn=number, similarity=similarity, conversation_id=session.id
                 )
         return history
+
+    async def _take_turn(
+        self, answer: Answer, number: int, turn: UserTurn, history: Sequence[Turn], session: _Session
+    ) -> Exchange:
+        __tracebackhide__ = True
+        actual = await session.driver.take_turn(
+            answer,
+            turn.text,
+            history,
+            tracer.session(session.id, tags=origin_tag("test")),
+            session.spans,
+            is_stored=session.is_recorded,
+        )
+        if (error := actual.error) is None:
+            return actual
+        if not _is_readable(error):  # pytest could not print it, nor go on
+            raise RuntimeError(f"the agent raised {actual.failure}")
+        error.add_note(f"in answer to turn {number} of {session.name}: {turn.text!r}")
+        if isinstance(error, _ENDS_THE_TESTS):
+            raise RuntimeError(f"the agent raised {actual.failure}") from error
+        raise error
+
+    async def _compare(self, number: int, expected: AgentTurn, actual: Exchange) -> Similarity:
+        return await is_similar_turn(
+            actual,
+            expected,
+            path=f"turn {number}",
+            extra_keys=self._extra_keys,
+            any_order=self._any_order,
+            judge=self._judge,
+        )
 
     def _message(
         self, number: int, last_turns: Sequence[Turn], similarity: Similarity, session: _Session

@@ -8,11 +8,13 @@ spans do not record it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from spangrade.tracer.base.lookalike_letters import plain_form
 
 
 class Column(NamedTuple):
@@ -82,6 +84,10 @@ class Turn(NamedTuple):
         str | None,
         Column("why it is not known what the agent called, of a turn that a run or a test asked"),
     ] = None
+    calls_outside: Annotated[
+        tuple[str, ...],
+        Column("tools that were called outside the context of the turn that a run or a test asked"),
+    ] = ()
 
 
 class Step(NamedTuple):
@@ -440,6 +446,26 @@ class Session:
         numbers = ", ".join(str(turn.turn) for turn in unknown)
         return f"what turn {numbers} called is not recorded; {unknown[0].calls_unknown}"
 
+    def calls_unknown_of(self, tools: Collection[str] | None = None) -> str | None:
+        """Return why the number, the order and the arguments of the calls of tools are not known.
+
+        None if they are. Without `tools`, all tools count.
+        """
+        if (unknown := self.calls_unknown) is not None:
+            return unknown
+        for turn in self.turns:  # nearly always without any
+            if turn.calls_outside:
+                break
+        else:
+            return None
+        outside = {
+            tool: None
+            for turn in self.turns
+            for tool in turn.calls_outside
+            if tools is None or plain_form(tool) in map(plain_form, tools)
+        }
+        return outside_text(outside) if outside else None
+
     @property
     def end_ns(self) -> int | None:
         """When the last of its turns, calls and model calls ended; None without any."""
@@ -461,6 +487,14 @@ class StateVariable(NamedTuple):
 
     name: Annotated[str, Column("name of the variable")]
     value: Annotated[Any, Column("its last value")]
+
+
+def outside_text(tools: Iterable[str]) -> str:
+    """Return what is not known of the calls of tools, of which some are outside of a turn's context."""
+    return (
+        "called outside the turn's context, as in a thread of its own, or recorded by a tracer provider that "
+        f"is not the process's: {', '.join(tools)}"
+    )
 
 
 _EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views

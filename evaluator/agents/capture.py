@@ -1,14 +1,17 @@
-"""Take one turn with an agent and capture the spans that it emits, apart from those of any other turn."""
+"""Capture the spans of a turn with an agent, apart from those of any other turn, and what is unseen of it."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
+import os
+import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -23,12 +26,9 @@ from spangrade import tracer
 from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, ToolUse
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.vendor import Vendor
-from spangrade.evaluator.agents.adapters import Answer, Reply
-from spangrade.evaluator.agents.exchange import Exchange, ObservedCall, observed, why_unknown
-from spangrade.evaluator.turn import Turn as ConversationTurn
+from spangrade.evaluator.session import outside_text
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import CurrentSession
-from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.exporter import UnbufferedSpanProcessor, stored_spans
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.redaction import Redaction
@@ -43,17 +43,18 @@ _LOCK_PATIENCE_S = 30.0  # all workers of a test run write to one file
 class CapturedTurn:
     """A turn: its own span as `root`, and the spans inside it that have started and ended.
 
-    `calls` are the names of the tools that it is known to have called. `strays` are spans that it may have
-    started, and that are not captured: in no turn, or of another tracer provider; an agent in another
-    process has none (`has_strays`).
+    `strays` are spans that it may have started, and that are not captured: in no turn, or of another tracer
+    provider; an agent in another process has none (`has_strays`). `reported` are the names of the calls that
+    only the agent's reply has. `processes` are processes with Python that it started.
     """
 
-    def __init__(self, root: CurrentTurn, dialects: Sequence[Vendor]) -> None:
+    def __init__(self, root: CurrentTurn, dialects: Sequence[Vendor], *, has_strays: bool) -> None:
         self.root = root
         self._begin_ns = time.time_ns()
-        self.calls: Collection[str] = ()
-        self.has_strays = True
+        self.has_strays = has_strays
         self.strays: list[ReadableSpan] = []
+        self.reported: Counter[str] = Counter()
+        self.processes: list[str] = []
         self._dialects = dialects
         self._open: dict[int, ReadableSpan] = {}
         self._ended: list[ReadableSpan] = []
@@ -82,22 +83,54 @@ class CapturedTurn:
         names = [span.name for span, _ in self._of_agents(list(self._open.values()))]
         return f"started and never ended: {', '.join(names)}" if names else None
 
-    def outside(self) -> str | None:
-        """Return which calls that are not captured may be this turn's, unless it is known to call them."""
-        own_trace = self.root.span.get_span_context().trace_id
-        outside: set[str] = set()
-        elsewhere: set[str] = set()
-        for span, o in self._of_agents(self.strays):
-            if isinstance(o, ToolUse) and (name := o.name or span.name) not in self.calls:
-                (elsewhere if int(span.trace_id, 16) == own_trace else outside).add(name)
-        self.strays = []
-        found = {
-            "called outside the turn's context, as in a thread of its own": outside,
-            "recorded by a tracer provider that is not the process's": elsewhere,
-        }
-        return (
-            "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in found.items() if names) or None
-        )
+    def started_process(self, name: str) -> None:
+        """Note a process with Python, unless a tool of the turn starts it: its calls are that tool's."""
+        by_id = {span.span_id: o for span, o in self._of_agents(list(self._open.values()))}
+        current: object = trace.get_current_span()
+        while isinstance(current, ReadableSpan):
+            if isinstance(by_id.get(_id(current)), ToolUse):
+                return
+            current = self._open.get(current.parent.span_id) if current.parent else None
+        self.processes.append(name)
+
+    def elsewhere(self) -> str | None:
+        """Return in which processes it may have called what no span has; None if it started none."""
+        if not self.processes:
+            return None
+        names = ", ".join(dict.fromkeys(self.processes))
+        return f"started a process of its own, whose calls are not captured: {names}"
+
+    def outside(self) -> tuple[str, ...]:
+        """Return the tools of calls that are not captured, and may be this turn's.
+
+        A span of another tracer provider is one of a call that is known if it has the id of that call, or one
+        is below the other; if the reply alone has the call, it is by its name.
+        """
+        strays, self.strays = self.strays, []
+        if not strays:
+            return ()
+        captured = [*list(self._open.values()), *list(self._ended)]
+        parents = {_id(span): span.parent and f"{span.parent.span_id:016x}" for span in (*captured, *strays)}
+        known = list(self._of_agents(captured))
+        ids = {one for _, o in known for one in _call_ids(o)}
+        tools = [(span.span_id, o.name) for span, o in known if isinstance(o, ToolUse)]
+        reported, met = Counter(self.reported), set[tuple[str, str | None]]()
+        found: dict[str, None] = {}
+        for span, o in self._of_agents(strays):
+            if not isinstance(o, ToolUse) or o.call_id in ids:
+                continue
+            name = o.name or span.name
+            around = [one for one, of in tools if of == name and _are_nested(one, span.span_id, parents)]
+            pair = next((one for one in around if (one, span.scope_name) not in met), None)
+            if pair is not None:
+                met.add((pair, span.scope_name))
+                if _is_below(pair, span.span_id, parents):  # else a span is missing around the call
+                    self._ended += [stray for stray in strays if _id(stray) == span.span_id]
+            elif reported[name] and int(span.trace_id, 16) == self.root.span.get_span_context().trace_id:
+                reported[name] -= 1
+            else:
+                found[name] = None
+        return tuple(found)
 
     def was_open(self, at_ns: int) -> bool:
         """Return whether the turn was in progress at a time."""
@@ -112,8 +145,10 @@ class CapturedTurn:
                 yield span, o
 
     def marks(self) -> list[Span]:
-        """Return a span that says what is not seen of the turn, none if nothing."""
-        unseen = "; ".join(filter(None, (self.running(), self.outside())))
+        """Return a span that says what is not seen of the turn once it is over, none if nothing."""
+        outside = self.outside()
+        called = outside_text(outside) if outside else None
+        unseen = "; ".join(filter(None, (self.running(), called)))
         if not unseen or not isinstance(self.root.span, ReadableSpan):  # or that is not recorded
             return []
         (root,) = stored_spans([self.root.span])
@@ -129,8 +164,30 @@ class CapturedTurn:
         ]
 
 
+def _call_ids(o: Observation) -> Iterator[str]:
+    """Yield the ids of the calls that a span of a tool, or of a model, records."""
+    calls = (o,) if isinstance(o, ToolUse) else o.exchange.tool_calls if isinstance(o, ModelCall) else ()
+    return (call.call_id for call in calls if call.call_id)
+
+
+def _are_nested(one: str, other: str, parents: Mapping[str, str | None]) -> bool:
+    """Return whether one of two spans is inside the other."""
+    return _is_below(one, other, parents) or _is_below(other, one, parents)
+
+
+def _is_below(span_id: str, above: str, parents: Mapping[str, str | None]) -> bool:
+    parent = parents.get(span_id)
+    while parent is not None and parent != above:
+        parent = parents.get(parent)
+    return parent is not None
+
+
+def _id(span: ReadableSpan) -> str:
+    return f"{span.context.span_id:016x}"
+
+
 class LateSpans:
-    """The turns of a run that are over, whose spans may still end."""
+    """The turns of a driver that are over, whose spans may still end."""
 
     def __init__(self) -> None:
         self._turns: list[tuple[int, CapturedTurn]] = []
@@ -143,75 +200,11 @@ class LateSpans:
         """Capture no further; return the spans that ended after their turns, and marks of what is unseen."""
         found = []
         for trace_id, turn in self._turns:
-            found += [*turn.take(), *turn.marks()]
+            marks = turn.marks()
+            found += [*turn.take(), *marks]
             _capture().turns.pop(trace_id, None)
         self._turns.clear()
         return found
-
-
-async def take_turn(
-    answer: Answer,
-    text: str,
-    history: Sequence[ConversationTurn],
-    session: CurrentSession,
-    spans: list[Span],
-    *,
-    is_stored: bool,
-    agent: str | None = None,
-    at_end: Callable[[CurrentTurn, Exchange | None], None] = lambda *_: None,
-    dialects: Sequence[Vendor] = (),
-    late: LateSpans | None = None,
-    in_process: bool = True,
-) -> Exchange:
-    """Pass the user's text to an agent, and return what came back; add the spans of the turn to `spans`.
-
-    What the agent raises, of whatever kind, is the exchange's `error`. If the spans are stored, what the
-    agent reported without spans is recorded in spans too, and `agent` is the name of an agent whose spans
-    have none. `at_end` is called with the turn's own span just before it ends, and the exchange, None if the
-    turn is interrupted. `dialects` are those of the project's settings; `late` captures what ends later.
-    Without `in_process`, spans of this process that are in no turn are not the agent's.
-    """
-    task = asyncio.current_task()
-    with captured_turn(session, text, spans, late, dialects) as captured:
-        captured.has_strays = in_process
-        exchange = None
-        try:
-            start_ns = time.time_ns()
-            error: BaseException | None = None
-            try:
-                reply = await answer(text, history)
-            except BaseException as raised:
-                if _is_interruption(raised, task):
-                    raise
-                reply, error = Reply(), raised
-            end_ns = captured.root.end_ns = time.time_ns()  # what is done from here on is not the agent's
-            exchange = observed(captured.spans(), reply, dialects)._replace(
-                sent=text, error=error, start_ns=start_ns, end_ns=end_ns
-            )
-            captured.calls = [call.name for call in exchange.calls or ()]
-            outside = captured.outside() or (why_unknown(reply) if reply.disputed else None)
-            if error is None and exchange.text is not None:
-                captured.root.respond(exchange.text)
-            if is_stored:
-                _record(captured.root, exchange, reply, agent or reply.agent, outside)
-            if unseen := outside or (captured.running() if late is None else None):
-                exchange = exchange._replace(calls=None, calls_unknown=unseen)
-        finally:
-            at_end(captured.root, exchange)
-    return exchange
-
-
-def _is_interruption(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Return whether an error ends the task of a turn from outside, and is not one that the agent raised."""
-    kind = type(error)  # of an exception whose `__class__` raises, isinstance raises
-    if issubclass(kind, asyncio.CancelledError):
-        return task is not None and task.cancelling() > 0
-    if issubclass(kind, GeneratorExit):  # one that closes a coroutine comes when its task does not run
-        try:
-            return asyncio.current_task() is not task
-        except RuntimeError:  # nor does an event loop
-            return True
-    return False
 
 
 @contextmanager
@@ -219,18 +212,18 @@ def captured_turn(
     session: CurrentSession,
     text: str,
     spans: list[Span],
-    late: LateSpans | None = None,
+    late: LateSpans,
     dialects: Sequence[Vendor] = (),
+    *,
+    has_strays: bool = True,
 ) -> Iterator[CapturedTurn]:
     """Open a turn that is a trace of its own, and add the spans of that trace to `spans` when it is over.
 
-    Those that end later are for `late`.
-
-    Spans belong to it wherever OpenTelemetry's context goes, into tasks and `asyncio.to_thread`; turns of
-    other tests at the same time do not.
+    Those that end later are for `late`. Spans belong to it wherever OpenTelemetry's context goes, into tasks
+    and `asyncio.to_thread`; turns of other conversations at the same time do not.
     """
     capture = _capture()
-    turn = CapturedTurn(tracer.turn(text), dialects)
+    turn = CapturedTurn(tracer.turn(text), dialects, has_strays=has_strays)
     trace_id = 0
     token = otel.attach(otel.Context())  # a span around the test is not part of the conversation
     try:
@@ -240,11 +233,7 @@ def captured_turn(
             yield turn
     finally:
         spans += turn.take()
-        if late is None:
-            spans += turn.marks()
-            capture.turns.pop(trace_id, None)
-        else:
-            late.add(trace_id, turn)
+        late.add(trace_id, turn)
         otel.detach(token)
 
 
@@ -284,6 +273,12 @@ class _CaptureProcessor(UnbufferedSpanProcessor):
             if turn.root.end_ns is None or turn in earlier:
                 turn.strays.append(span)
 
+    def in_progress(self) -> list[CapturedTurn]:
+        """Return the turns that may have done what is done now: that of the context, else those not over."""
+        turn = self.turns.get(trace.get_current_span().get_span_context().trace_id)
+        turns = list(self.turns.values()) if turn is None else [turn]
+        return [turn for turn in turns if turn.has_strays and turn.root.end_ns is None]
+
 
 _processors: WeakKeyDictionary[TracerProvider, _CaptureProcessor] = WeakKeyDictionary()
 
@@ -301,6 +296,7 @@ def _capture() -> _CaptureProcessor:
         provider.add_span_processor(_processors[provider])
         _notice_other_providers()
         _note_starts_of_threads()
+        _note_starts_of_processes()
     return _processors[provider]
 
 
@@ -336,42 +332,47 @@ def _note_starts_of_threads() -> None:
     setattr(threading.Thread, "start", noted)  # noqa: B010 (mypy lets no method be assigned)
 
 
-def _record(
-    root: CurrentTurn, exchange: Exchange, reply: Reply, agent: str | None, outside: str | None
-) -> None:
-    """Record an exchange on the turn in progress, and what the agent reported without spans in spans.
+@functools.cache
+def _note_starts_of_processes() -> None:
+    """Let turns have the processes with Python that are started in them: what these call is not captured."""
 
-    The times of these are not the agent's. `outside` says which further calls may be the turn's.
-    """
-    driven = {
-        "error": exchange.failure,
-        "calls_unknown": exchange.calls_unknown,
-        "calls_outside": outside,
-        "reply_withheld": bool(exchange.text) and not root.records_content,
-    }
-    root.span.set_attribute(semconv.DRIVEN, dumps({key: value for key, value in driven.items() if value}))
-    if exchange.error is not None:
-        root.failed(exchange.error)
-    calls = exchange.unrecorded
-    if agent is not None and not exchange.agents:
-        with tracer.agent(agent) as named:
-            named.span.set_attribute(semconv.DRIVEN, "{}")
-            _record_calls(calls)
-    else:
-        _record_calls(calls)
-    if reply.state:
-        tracer.set_state(reply.state)
+    def note(process: str | None) -> None:
+        for capture in list(_processors.values()) if process else ():
+            for turn in capture.in_progress():
+                turn.started_process(process or "")
+
+    def noted(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _STARTS:
+            note(_STARTS[event](*arguments))
+
+    start = BaseProcess.start
+
+    @functools.wraps(start)
+    def started(process: BaseProcess) -> None:
+        note(process.name)
+        start(process)
+
+    sys.addaudithook(noted)
+    setattr(BaseProcess, "start", started)  # noqa: B010 (mypy lets no method be assigned)
 
 
-def _record_calls(calls: Iterable[ObservedCall]) -> None:
-    """Record calls as far as they are known."""
-    for call in calls:
-        with tracer.tool(call.name) as tool:
-            tool.span.set_attribute(semconv.DRIVEN, "{}")
-            if call.arguments_known:
-                tool.arguments(call.arguments)
-            if call.result_known:
-                tool.result(call.result)
+def _python_in(command: Any, arguments: Any = (), *_: object) -> str | None:
+    """Return the name of the Python that a command runs, which may have the agent's tools; None if none."""
+    words = [command, *(arguments if isinstance(arguments, Iterable) else ())]
+    texts = (os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike))
+    names = (Path(word).name for text in texts for word in text.split())
+    return next((name for name in names if name.startswith("python")), None)
+
+
+# The events of Python's audit by which a process starts another one.
+_STARTS: Mapping[str, Callable[..., str | None]] = {
+    "os.fork": lambda: "os.fork",
+    "os.forkpty": lambda: "os.forkpty",
+    "os.posix_spawn": _python_in,
+    "os.spawn": lambda _, *command: _python_in(*command),
+    "os.system": _python_in,
+    "subprocess.Popen": _python_in,
+}
 
 
 def keep(spans: Sequence[Span], db: str | Path, redact: Redaction | None = None) -> None:

@@ -16,8 +16,9 @@ from spangrade.evaluator.agents.adapters import Reply
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.turns import is_agents_own
-from spangrade.evaluator.session import ToolInteraction
+from spangrade.evaluator.session import ToolInteraction, outside_text
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
+from spangrade.tracer import semconv
 from spangrade.tracer.base.errors import one_line, text_of
 from spangrade.tracer.span import Span
 
@@ -27,6 +28,9 @@ _NOT_OWN = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     *(str(Path(module.__file__ or "").parent) for module in (converters, evaluator, tracer)),
 )
+
+
+REPORTED = "{}"  # what was seen of a span that records what the agent reported
 
 
 class ObservedCall(NamedTuple):
@@ -48,6 +52,9 @@ class Exchange(NamedTuple):
     which the stored session lacks; `agents` are named by the spans. `cost_usd` is the price of the recorded
     `model_calls`, None if any price is unknown. `events` are further values that the agent yielded, each
     with the number of calls before it. `start_ns` and `end_ns` are the turn's times, 0 if no agent was asked.
+    `calls_unseen` is why there may be calls of any tool beside those that are recorded, `calls_outside` are
+    the tools of calls that may be the turn's, and are not captured. `reply` is what the agent returned,
+    `trace_id` the trace of the turn.
     """
 
     text: str | None
@@ -62,6 +69,10 @@ class Exchange(NamedTuple):
     start_ns: int = 0
     end_ns: int = 0
     calls_unknown: str | None = None
+    calls_unseen: str | None = None
+    calls_outside: tuple[str, ...] = ()
+    reply: Reply = Reply()
+    trace_id: str = ""
 
     @property
     def failure(self) -> str | None:
@@ -71,10 +82,27 @@ class Exchange(NamedTuple):
         place = last_own_line(self.error)
         return one_line(text_of(self.error)) + (f" ({place})" if place else "")
 
+    def why_calls_unknown(self, *, at_all: bool = False) -> str | None:
+        """Return why the calls are not known, or whether there are some at all; None if they are."""
+        if self.calls is None or self.calls_unseen:
+            return self.calls_unseen or self.calls_unknown or "the agent was not asked"
+        return None if at_all or not self.calls_outside else outside_text(self.calls_outside)
+
+    def completed(self, spans: Sequence[Span], dialects: Sequence[Vendor] = ()) -> Exchange:
+        """Return the exchange by all spans of its turn, also those that ended after the reply."""
+        own = [span for span in spans if span.attributes.get(semconv.DRIVEN) != REPORTED]
+        again = observed(own, self.reply, dialects)
+        marks = [str(span.attributes.get(semconv.UNFINISHED, "")) for span in spans]
+        return self._replace(
+            calls=again.calls,
+            calls_unknown=again.calls_unknown,
+            calls_unseen="; ".join(filter(None, (self.calls_unseen, *marks))) or None,
+        )
+
     def as_agent_turn(self) -> AgentTurn:
         """Return the turn in the form of an expected one."""
         events = [event for _, event in self.events] or None
-        if self.calls is None:
+        if self.calls is None or self.calls_unseen:
             return AgentTurn(self.text or "", None, events=events)
         calls = [
             ToolCall(
@@ -116,6 +144,7 @@ def observed(spans: Sequence[Span], reply: Reply, dialects: Sequence[Vendor] = (
         cost_usd=session.cost_usd,
         model_calls=len(session.llm_calls),
         events=reply.events,
+        reply=reply,
         calls_unknown=why_unknown(reply) if calls is None else None,
     )
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from math import fsum
-from threading import Thread
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.vendor import Vendor
-from spangrade.evaluator.agents.adapters import Answer, Reply, converse
+from spangrade.evaluator.agents.adapters import Reply
 from spangrade.evaluator.agents.adapters.own_spans import Framework, not_recorded
-from spangrade.evaluator.agents.adapters.remote import ChatAgent, HttpAgent, UnreachableError
-from spangrade.evaluator.agents.capture import LateSpans, take_turn
+from spangrade.evaluator.agents.adapters.remote import UnreachableError
+from spangrade.evaluator.agents.drive import Driver
 from spangrade.evaluator.agents.exchange import Exchange, observed
-from spangrade.evaluator.agents.in_time import Clock, in_time
+from spangrade.evaluator.agents.in_time import OWN_THREADS
 from spangrade.evaluator.agents.recorded import COMPLETE, INTERRUPTED, Recorder, origin_in_run, tags_of
 from spangrade.evaluator.agents.users import FixedUser, SimulatedUser, User
 from spangrade.evaluator.derive.cost import context_window
@@ -122,7 +117,13 @@ class Conversations:
     ) -> None:
         self._replayed = replayed
         self.parted: list[tuple[Task, int | None]] = []
-        self._agent = agent
+        self._driver = Driver(
+            agent,
+            timeout_s=options.timeout_s,
+            late_s=options.late_s,
+            dialects=dialects,
+            name=options.agent_name,
+        )
         self.user_model = user_model
         self.mark = mark
         self.options = options
@@ -131,9 +132,6 @@ class Conversations:
         self._settling = settling
         self.dialects = dialects
         self._rate = _Rate(options.pause_s)
-        self._clock = Clock()
-        self._late = LateSpans()
-        self._last_reply_s = time.monotonic()
         self.model_calls = 0  # that spans record
         self.awaits_spans = False  # whether an agent in another process left the calls of a turn to its spans
         self._costs = [spent_before_usd]
@@ -149,13 +147,13 @@ class Conversations:
     @property
     def unrecorded(self) -> Framework | None:
         """A framework whose spans are not recorded, if no model call of an agent in this process is."""
-        is_here = self._is_reached and not isinstance(self._agent, HttpAgent | ChatAgent)
+        is_here = self._is_reached and not self._driver.is_elsewhere
         return not_recorded() if is_here and not self.model_calls else None
 
     async def hold(self, tasks: Iterable[Task]) -> None:
         """Hold a conversation for each task, in their order; if this is cancelled, all end."""
-        asyncio.get_running_loop().set_default_executor(_ThreadPerCall())
-        self._opened("")  # an agent that cannot be run is known before the first session
+        asyncio.get_running_loop().set_default_executor(OWN_THREADS)
+        self._driver.open("")  # an agent that cannot be run is known before the first session
         observed((), Reply(), self.dialects)  # loads what the first turn would wait for
         context_window("", None)
         rest = iter(tasks)
@@ -163,10 +161,9 @@ class Conversations:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.options.at_once):
                     group.create_task(self._hold_each(rest))
-            if not isinstance(self._agent, HttpAgent | ChatAgent):  # whose spans end in another process
-                await asyncio.sleep(self._last_reply_s + self.options.late_s - time.monotonic())
+            self.recorder.add(await self._driver.end())
         finally:
-            self.recorder.add(self._late.end())
+            self.recorder.add(self._driver.give_up())
 
     async def _hold_each(self, tasks: Iterator[Task]) -> None:
         for task in tasks:
@@ -185,7 +182,7 @@ class Conversations:
 
     async def _hold_one(self, task: Task) -> Held:
         session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"
-        answer = self._opened(session_id)
+        answer = self._driver.open(session_id)
         replayed = (task.question.id, task.repeat) in self._replayed
         tags = tags_of(self.mark, task.repeat, task.asked, origin_in_run(task.question, replayed=replayed))
         spans: list[Span] = []
@@ -214,20 +211,7 @@ class Conversations:
                 turn.span.set_attribute(semconv.TAGS, (*tags, *more))
 
             try:
-                exchange = await take_turn(
-                    self._in_time(answer),
-                    text,
-                    history,
-                    session,
-                    of_turn,
-                    is_stored=True,
-                    agent=self.options.agent_name,
-                    at_end=mark,
-                    dialects=self.dialects,
-                    late=self._late,
-                    in_process=not isinstance(self._agent, HttpAgent | ChatAgent),
-                )
-                self._last_reply_s = time.monotonic()
+                exchange = await self._driver.take_turn(answer, text, history, session, of_turn, at_end=mark)
                 if not of_turn:
                     raise InputError(_NOT_RECORDED)
                 self._end_if_unreachable(exchange, of_turn)
@@ -237,8 +221,8 @@ class Conversations:
             self.model_calls += exchange.model_calls
             costs.append(exchange.cost_usd)
             self._costs.append(exchange.cost_usd or 0.0)
-            if isinstance(self._agent, HttpAgent | ChatAgent) and exchange.error is None:
-                self.awaits_spans |= exchange.calls is None
+            if self._driver.is_elsewhere and exchange.error is None:
+                self.awaits_spans |= exchange.why_calls_unknown() is not None
             if (error := exchange.failure) is not None:
                 break
             history += [UserTurn(text), exchange.as_agent_turn()]
@@ -267,60 +251,8 @@ class Conversations:
         before = self._replayed.get((task.question.id, task.repeat))
         return SimulatedUser(self.user_model, task.question, task.repeat, session_id, tags, record, before)
 
-    def _opened(self, session_id: str) -> Answer:
-        """Open a conversation with the agent, with an instance of its own if that is a class.
-
-        An exception there is raised at the first turn.
-        """
-        try:
-            return converse(self._agent() if inspect.isclass(self._agent) else self._agent, session_id)
-        except InputError:
-            raise
-        except BaseException as error:  # noqa: BLE001 (third-party code: the agent's class)
-            raised = error
-
-        async def answer(text: str, history: Any) -> Any:  # noqa: ARG001
-            raise raised
-
-        return answer
-
-    def _in_time(self, answer: Answer) -> Answer:
-        async def answer_in_time(text: str, history: Any) -> Any:
-            return await in_time(answer(text, history), self.options.timeout_s, self._clock)
-
-        return answer_in_time
-
 
 def _faults_of(question: GoldenQuestion) -> Faults | None:
     """Return the faults of one conversation, None if it is not a drill."""
     given = () if question.scenario is None else question.scenario.faults
     return Faults(Fault(one.tool, one.call, one.kind, one.value) for one in given) if given else None
-
-
-class _ThreadPerCall(ThreadPoolExecutor):
-    """Calls each function in a thread of its own, for which the process does not wait at its end.
-
-    A pool would be full of functions that do not answer in time, and asyncio takes no other kind.
-    """
-
-    _numbers = itertools.count()
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        """Call a function in a thread."""
-        future: Future[Any] = Future()
-
-        def call() -> None:
-            try:
-                result = function(*arguments, **named)
-            except BaseException as error:  # noqa: BLE001 (the future has it)
-                with suppress(Exception):  # nobody waits for it any more
-                    future.set_exception(error)
-            else:
-                with suppress(Exception):
-                    future.set_result(result)
-
-        Thread(target=call, name=f"agent-{next(self._numbers)}", daemon=True).start()
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for no thread."""

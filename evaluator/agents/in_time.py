@@ -1,10 +1,16 @@
-"""Let an agent answer within a time: the seconds of its own turn decide."""
+"""Let an agent answer within a time, the seconds of its own turn; functions have threads of their own."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
+import itertools
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
 CLEANUP_S = 1.0  # for an agent that is cancelled
@@ -115,3 +121,41 @@ async def _end(task: asyncio.Task[Any]) -> bool:
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         _left_behind.append(task)
     return task.done()
+
+
+async def in_thread(function: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+    """Call a function in a thread of its own, which ends with it, with the context of the caller."""
+    call = functools.partial(contextvars.copy_context().run, function, *arguments, **named)
+    return await asyncio.get_running_loop().run_in_executor(OWN_THREADS, call)
+
+
+class ThreadPerCall(ThreadPoolExecutor):
+    """Calls each function in a thread of its own, for which the process does not wait at its end.
+
+    A pool would be full of functions that do not answer in time, and asyncio takes no other kind.
+    """
+
+    _numbers = itertools.count()
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Call a function in a thread."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                result = function(*arguments, **named)
+            except BaseException as error:  # noqa: BLE001 (the future has it)
+                with suppress(Exception):  # nobody waits for it any more
+                    future.set_exception(error)
+            else:
+                with suppress(Exception):
+                    future.set_result(result)
+
+        Thread(target=call, name=f"agent-{next(self._numbers)}", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for no thread."""
+
+
+OWN_THREADS = ThreadPerCall()

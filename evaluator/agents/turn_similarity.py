@@ -62,10 +62,10 @@ async def is_similar_turn(
         actual_value["events"] = [event.fields for event in rest]
         expected_value["events"] = [event.fields for event in expected.events]
     if expected.tool_calls is not None:
-        calls = _comparable_calls(actual, expected.tool_calls)
         others = expected.other_calls
-        if calls is None:
-            reason = f"the tool calls are not known; {actual.calls_unknown or 'the agent was not asked'}"
+        calls = _comparable_calls(actual, expected.tool_calls)
+        if (unknown := actual.why_calls_unknown(at_all=others)) is not None:
+            reason = f"the tool calls are not known; {unknown}"
             names = [call.name for call in expected.tool_calls]
             return Similarity((Mismatch(f"{path}.tool_calls", names, ABSENT, reason),))
         if mismatch := _compare_tools(calls, expected.tool_calls, f"{path}.tool_calls", any_order, others):
@@ -129,12 +129,10 @@ def _compare_events(actual: Sequence[TurnEvent], expected: Sequence[TurnEvent], 
     return Mismatch(path, wanted, names, "other events, or in another order")
 
 
-def _comparable_calls(actual: Exchange, expected: Sequence[ToolCall]) -> Sequence[ObservedCall] | None:
-    """Return the calls without the hand-offs that are not expected; None if they are not known."""
-    if actual.calls is None:
-        return None
+def _comparable_calls(actual: Exchange, expected: Sequence[ToolCall]) -> Sequence[ObservedCall]:
+    """Return the calls without the hand-offs that are not expected."""
     expected_names = {call.name for call in expected}
-    return [call for call in actual.calls if not call.handoff or call.name in expected_names]
+    return [call for call in actual.calls or () if not call.handoff or call.name in expected_names]
 
 
 def _compare_tools(

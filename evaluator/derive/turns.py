@@ -278,9 +278,10 @@ def turn_of(number: int, group: Group) -> Turn:
         failed=max(tops, key=lambda o: o.span.end_ns).failure is not None,
         driven=isinstance(driven, dict) and not seen.get("reply_withheld"),
         raised=values.text(seen.get("error")),
-        calls_unknown=values.text(seen.get("calls_outside"))
+        calls_unknown=values.text(seen.get("calls_unseen"))
         or (None if shows_calls else values.text(seen.get("calls_unknown")))
         or _unread(group),
+        calls_outside=tuple(values.texts(seen.get("calls_outside"))),
     )
 
 

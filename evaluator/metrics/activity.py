@@ -16,8 +16,8 @@ def tool_utilization(session: Session) -> Outcome:
 
     Source: own definition.
     """
-    if session.calls_unknown:
-        return Inconclusive(session.calls_unknown)
+    if unknown := session.calls_unknown_of():
+        return Inconclusive(unknown)
     names = [call.tool_name for call in session.tool_interactions if not call.handoff]
     counts = {name: names.count(name) for name in names} if len(names) < 20 else dict(Counter(names))
     total = len(names)
@@ -35,15 +35,15 @@ def tool_success_rate(session: Session) -> Outcome:
     Source: own definition.
     """
     calls = [call for call in session.tool_interactions if call.ran and not call.handoff]
-    if session.calls_unknown:
-        return Inconclusive(session.calls_unknown)
+    if unknown := session.calls_unknown_of():
+        return Inconclusive(unknown)
     if not calls:
         return Inconclusive("no tool call is recorded; if a tool ran, record it with a span")
     failed = [call for call in calls if call.ok is False]
     rate = (len(calls) - len(failed)) / len(calls)
-    unknown = [call.tool_name for call in calls if call.ok is None]
-    if unknown:
-        what = f"whether {', '.join(dict.fromkeys(unknown))} failed is not recorded"
+    in_doubt = [call.tool_name for call in calls if call.ok is None]
+    if in_doubt:
+        what = f"whether {', '.join(dict.fromkeys(in_doubt))} failed is not recorded"
         return Inconclusive(f"{what}; record the result or the error", rate)
     reason = f"failed: {', '.join(call.tool_name for call in failed)}" if failed else "no call failed"
     spans = tuple(call.span_id for call in failed if call.span_id is not None)

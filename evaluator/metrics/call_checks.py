@@ -169,7 +169,7 @@ def _schemas(session: Session) -> Mapping[str, Sequence[str]]:
 def _count(session: Session, wrong: Sequence[tuple[_Call, str]], unknown: Mapping[str, None]) -> Outcome:
     """Return the number of calls, each with why it counts; a lower bound if there may be more."""
     reasons = listed([why for _, why in wrong])
-    if why := session.calls_unknown or listed(list(unknown)):
+    if why := session.calls_unknown_of() or listed(list(unknown)):
         return Inconclusive(f"{why}; {reasons}" if wrong else why, float(len(wrong)))
     spans = tuple(call.span_id for call, _ in wrong if call.span_id is not None)
     return Score(float(len(wrong)), None, reasons or "none", spans)

@@ -63,9 +63,10 @@ def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
     """
     forbidden = question.reference("forbidden_tools")
     calls = _counted(session.tool_interactions, forbidden.tools, forbidden.failed_calls == "ignore")
+    unknown = session.calls_unknown_of(forbidden.tools)
     requested = only_requested(_of(session.requested_calls, forbidden.tools))
     near = did_you_mean(near_names(session, forbidden.tools))
-    found = outcome_of(session, calls, requested or near)
+    found = outcome_of(session, calls, unknown or requested or near)
     return found if _CODE_TOOLS.isdisjoint(forbidden.tools) else _with_code_runs(found, session, len(calls))
 
 
@@ -92,8 +93,10 @@ def calls_over_limit(session: Session, question: GoldenQuestion) -> Outcome:
     Source: own definition.
     """
     limits: Sequence[AtMost] = question.reference("at_most")
-    near = near_names(session, names_in(limits))
-    return outcome_of(session, *over_limit(session, limits, _ignores_failed(question), near))
+    names = names_in(limits)
+    found = over_limit(session, limits, _ignores_failed(question), near_names(session, names))
+    unknown = session.calls_unknown_of(names)
+    return outcome_of(session, *found._replace(unknown=unknown or found.unknown))
 
 
 @metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
@@ -106,9 +109,10 @@ def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
     Source: own definition.
     """
     rules: Sequence[Before] = question.reference("before")
-    if session.calls_unknown:  # an earlier call may be among those that are not recorded
-        return Inconclusive(session.calls_unknown)
-    near = near_names(session, names_in(rules))
+    names = names_in(rules)
+    if unknown := session.calls_unknown_of(names):  # an earlier call may be among those that are not recorded
+        return Inconclusive(unknown)
+    near = near_names(session, names)
     return outcome_of(session, *too_early(session, rules, _ignores_failed(question), near))
 
 
@@ -155,8 +159,9 @@ def _counted(
 
 def _further_calls(session: Session, question: GoldenQuestion, tools: Collection[str] | None) -> Outcome:
     compared = pairings_of(session, question)
+    unknown = session.calls_unknown_of(tools) or only_requested(_of(session.requested_calls, tools))
     if compared.pairing(compared.best_met).equal:
-        return outcome_of(session, (), only_requested(_of(session.requested_calls, tools)))
+        return outcome_of(session, (), unknown)
     actual = _counted(compared.calls, tools, _ignores_failed(question))
     of_these = {call.position for call in actual}
     met = met_calls(session, question) & of_these
@@ -168,9 +173,8 @@ def _further_calls(session: Session, question: GoldenQuestion, tools: Collection
         names = {wanted.tool_name for calls in question.accepted_calls for wanted in calls}
         possible = [call for call in actual if call.tool_name in names]
         context = compared.context("subset")._replace(calls=session.tool_interactions)
-        return outcome_of(session, certain, not_recorded(compared.best_met, possible, (), context))
-    requested = only_requested(_of(session.requested_calls, tools))
-    return outcome_of(session, certain, requested or did_you_mean(near_names(session, tools or ())))
+        return outcome_of(session, certain, not_recorded(compared.best_met, possible, (), context) or unknown)
+    return outcome_of(session, certain, unknown or did_you_mean(near_names(session, tools or ())))
 
 
 class Found(NamedTuple):
@@ -352,7 +356,6 @@ def outcome_of(
     due: tuple[Cause, ...] | None = None,
 ) -> Score | Inconclusive:
     """Return the number of calls, a lower bound if there may be more."""
-    unknown = session.calls_unknown or unknown
     if not calls:
         return Inconclusive(unknown, 0.0) if unknown else Score(0.0, None, "none")
     names = listed([call_text(call) for call in calls])

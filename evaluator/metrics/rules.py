@@ -56,10 +56,11 @@ def broken_by(session: Session, *, rule: Rule) -> Score | Inconclusive:
     Inconclusive if it depends on times, arguments, results or replies that are not recorded, or on whether a
     requested call was executed.
     """
-    if session.calls_unknown:
-        return Inconclusive(session.calls_unknown)
+    names = names_of_rule(rule)
+    if unknown := session.calls_unknown_of(names):
+        return Inconclusive(unknown)
     without_failed = rule.failed_calls == "ignore"
-    near = near_names(session, names_of_rule(rule))
+    near = near_names(session, names)
     found = [
         over_limit(session, rule.at_most or (), without_failed, near),
         too_early(session, rule.before, without_failed, near),

@@ -184,7 +184,8 @@ def _score(session: Session, question: GoldenQuestion, matcher: ArgumentMatcher,
     compared = pairings_of(session, question)
     outcomes: list[Score | Inconclusive] = []
     for expected in compared.lists:
-        outcomes.append(_score_of(session, compared, expected, matcher, rule))
+        outcome = _score_of(session, compared, expected, matcher, rule)
+        outcomes.append(_with_others(session, expected, outcome, rule))
         if isinstance(outcomes[-1], Score) and outcomes[-1].value == 1:
             return outcomes[-1]
     unknown = next((outcome for outcome in outcomes if isinstance(outcome, Inconclusive)), None)
@@ -192,6 +193,22 @@ def _score(session: Session, question: GoldenQuestion, matcher: ArgumentMatcher,
         return unknown
     scores = (one for one in outcomes if isinstance(one, Score))
     return max(scores, key=lambda score: (score.value, -len(score.evidence)))
+
+
+def _with_others(
+    session: Session,
+    expected: Sequence[ReferenceToolInteraction],
+    outcome: Score | Inconclusive,
+    rule: _Rule,
+) -> Score | Inconclusive:
+    """Return an outcome as far as calls outside of the turns' contexts cannot change it."""
+    no_further = rule.further or not expected
+    if isinstance(outcome, Inconclusive) or (outcome.value == 1 and not no_further):
+        return outcome
+    named = None if no_further else [call.tool_name for call in expected]
+    if unknown := session.calls_unknown_of(named):
+        return Inconclusive(f"{unknown}; {outcome.reason}")
+    return outcome
 
 
 def _score_of(

@@ -159,8 +159,8 @@ def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
     calls = [call for call in session.tool_interactions if is_one(call.tool_name, (tool,))]
     called = bool(calls)
     spans: tuple[Evidence, ...] = tuple(call.span_id for call in calls if call.span_id is not None)
-    if not called and session.calls_unknown:
-        return Inconclusive(session.calls_unknown)
+    if not called and (unknown := session.calls_unknown_of([tool])):
+        return Inconclusive(unknown)
     if not called and any(is_one(call.tool_name, (tool,)) for call in session.requested_calls):
         return Inconclusive(f"whether {tool} was executed is not recorded, only that it was requested")
     if near := near_names(session, (tool,)):
@@ -422,9 +422,10 @@ def _unknown_steps(session: Session, question: GoldenQuestion) -> Inconclusive |
     """Return that the steps of the kinds that the reference names are not recorded; None if they are."""
     if session.agents is None:
         return _UNKNOWN
-    if session.calls_unknown and not (_named(question) and _named(question) <= _agents(session, question)):
-        return Inconclusive(session.calls_unknown)
     agents = _agents(session, question)
+    unknown = session.calls_unknown_of()
+    if unknown and not (_named(question) and _named(question) <= agents):
+        return Inconclusive(unknown)
     near = {
         name: other for name, other in near_names(session, _named(question)).items() if name not in agents
     }

@@ -24,8 +24,9 @@ class Reply(NamedTuple):
 
     `events` are further values that it yielded, each with the number of calls before it. `agent` is the name
     of the object, for an agent whose spans name none. `instead` are keys of the answer that look like
-    `tool_calls`, `disputed` whether any of these has a value; `to_record` says how such an agent's calls are
-    recorded. `stated` says that the agent itself lists its calls, which count without a span, too.
+    `tool_calls`, `disputed` the tools of calls that these have beyond `tool_calls`; `to_record` says how such
+    an agent's calls are recorded. `stated` says that the agent itself lists its calls, which count without a
+    span, too.
     """
 
     text: str | None = None
@@ -34,7 +35,7 @@ class Reply(NamedTuple):
     events: tuple[tuple[int, TurnEvent], ...] = ()
     agent: str | None = None
     instead: tuple[str, ...] = ()
-    disputed: bool = False
+    disputed: tuple[str, ...] = ()
     stated: bool = False
     to_record: str = "decorate its tools with @spangrade.tool, or return its `tool_calls` ([] for none)"
 

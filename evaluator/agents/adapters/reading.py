@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from spangrade.evaluator.agents.adapters.adapter import Reply
+from spangrade.evaluator.agents.in_time import in_thread
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
 from spangrade.tracer.base.canonical_json import json_value
 from spangrade.tracer.base.errors import type_name
@@ -53,10 +55,19 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any, **named: Any
         except StopIteration as error:
             raise RuntimeError("the agent raised StopIteration") from error
 
-    return await asyncio.to_thread(call)
+    return await in_thread(call)
 
 
 _CALLS = "tool_calls"
+_SPEAKS_OF_CALLS = re.compile(r"call|tool|function|invocation", re.IGNORECASE)
+_ON_OFFER = re.compile(r"choice|config|declar|defin|available|allow|schema|max|parallel", re.IGNORECASE)
+_CALL_TYPE = re.compile(r"(?:call|tool.?use)$", re.IGNORECASE)
+_NAMES = frozenset({"name", "tool", "toolname", "function", "functionname", "action"})
+_INPUTS = frozenset(
+    {"arguments", "args", "kwargs", "toolinput", "toolargs", "toolarguments", "actioninput", "inputarguments"}
+)
+_DECLARED = frozenset({"parameters", "inputschema", "description"})
+_MAX_DEPTH = 20
 _NAMES_OF_CALLS = ("toolcalls", "functioncalls", "tooluses", "tools", "calls", "toolinteractions", "actions")
 
 
@@ -82,11 +93,21 @@ def read_answer(answer: Any) -> Reply:
     except ValidationError as error:
         found = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}") from None
-    instead = calls_instead(answer)
-    is_disputed = any(answer[key] and _is_like(key, _NAMES_OF_CALLS[:1]) for key in instead)
-    calls = None if is_disputed else read.tool_calls
+    stated = {call.name for call in read.tool_calls or ()}
+    disputed = {
+        key: names
+        for key, value in answer.items()
+        if key not in ("text", _CALLS, "state")
+        and (names := tuple(name for name in calls_in(value, str(key)) if name not in stated))
+    }
+    calls = None if disputed else read.tool_calls
     return Reply(
-        read.text, calls, read.state, instead=instead, disputed=is_disputed, stated=calls is not None
+        read.text,
+        calls,
+        read.state,
+        instead=tuple(disputed) or calls_instead(answer),
+        disputed=tuple(chain(*disputed.values())),
+        stated=calls is not None,
     )
 
 
@@ -98,6 +119,71 @@ def calls_instead(answer: Mapping[str, Any]) -> tuple[str, ...]:
 def _is_like(key: object, names: Sequence[str]) -> bool:
     name = "".join(filter(str.isalnum, str(key).lower()))
     return bool(get_close_matches(name, names, n=1, cutoff=0.8))
+
+
+def calls_in(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
+    """Yield the names of what looks like calls in a part of an answer; empty for one without a name.
+
+    That is an object with a name and an input, or whose type is that of a call, and what a list has whose key
+    speaks of calls or tools. What is on offer is none: a declaration, a choice, a configuration.
+    """
+    if depth > _MAX_DEPTH or not value or _is_declaration(value):
+        return
+    of_calls = bool(_SPEAKS_OF_CALLS.search(key)) and not _ON_OFFER.search(key)
+    if isinstance(value, Mapping):
+        if _is_call(value):
+            yield _name_of(value)
+            return
+        for inner, part in value.items():
+            if of_calls and part and isinstance(part, Mapping | list) and not _is_declaration(part):
+                yield str(inner)  # a call by its tool's name
+            else:
+                yield from calls_in(part, str(inner), depth + 1)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            if of_calls and part and not _is_declaration(part) and (name := _listed_name(part)) is not None:
+                yield name
+            else:
+                yield from calls_in(part, "", depth + 1)
+
+
+def _listed_name(part: Any) -> str | None:
+    """Return the name of an item of a list of calls; None for one of a type alone, which is on offer."""
+    if isinstance(part, Mapping):
+        return None if "type" in part and not (_name_of(part) or _is_call(part)) else _name_of(part)
+    return part if isinstance(part, str) else ""
+
+
+def _is_call(value: Mapping[Any, Any]) -> bool:
+    keys = set(map(_plain, value))
+    has_input = not keys.isdisjoint(_INPUTS) or any(
+        _plain(key) == "input" and isinstance(part, Mapping) for key, part in value.items()
+    )
+    return (has_input and bool(_name_of(value))) or bool(_CALL_TYPE.search(str(value.get("type", ""))))
+
+
+def _is_declaration(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return isinstance(value, list) and bool(value) and all(map(_is_declaration, value))
+    keys = set(map(_plain, value))
+    if not keys.isdisjoint(_DECLARED):
+        return keys.isdisjoint({*_INPUTS, "input"}) and not _CALL_TYPE.search(str(value.get("type", "")))
+    return isinstance(value.get("function"), Mapping) and _is_declaration(value["function"])
+
+
+def _name_of(value: Mapping[Any, Any]) -> str:
+    """Return the name of a call, empty if it has none."""
+    for key, part in value.items():
+        if _plain(key) in _NAMES:
+            if isinstance(part, str):
+                return part
+            if isinstance(part, Mapping) and (name := _name_of(part)):
+                return name
+    return ""
+
+
+def _plain(key: object) -> str:
+    return "".join(filter(str.isalnum, str(key).lower()))
 
 
 def read_reply(pieces_of_reply: Iterable[Any]) -> Reply:

@@ -24,7 +24,7 @@ from spangrade import tracer
 from spangrade.evaluator.agents.adapters.adapter import Answer, Reply
 from spangrade.evaluator.agents.adapters.callables import messages_of
 from spangrade.evaluator.agents.adapters.http_forms import at_path, filled, path_of, template_of
-from spangrade.evaluator.agents.adapters.reading import calls_instead, read_answer
+from spangrade.evaluator.agents.adapters.reading import calls_in, calls_instead, read_answer
 from spangrade.evaluator.turn import Turn, UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer._operation import current_session
@@ -160,9 +160,15 @@ def _chat_answer(agent: ChatAgent) -> Answer:
             call.record(completion.model_dump())
         message = completion.choices[0].message
         # Those that the model requests are in the span; a list says that there are no others.
-        instead = calls_instead({key: value for key, value in (message.model_extra or {}).items() if value})
-        is_unknown = message.tool_calls is None or bool(instead)
-        return Reply(message.content, None if is_unknown else [], instead=instead, to_record=_TO_RECORD)
+        extra = {key: value for key, value in (message.model_extra or {}).items() if value}
+        disputed = {key: names for key, value in extra.items() if (names := (*calls_in(value, key),))}
+        is_unknown = message.tool_calls is None or bool(disputed)
+        return Reply(
+            message.content,
+            None if is_unknown else [],
+            instead=tuple(disputed) or calls_instead(extra),
+            to_record=_TO_RECORD,
+        )
 
     return answer
 
