@@ -27,7 +27,9 @@ NO_CALLS = (
 CALL = {"id": "c1", "name": "pay", "input": {"a": 1}, "arguments": {"a": 1}, "content": "x"}
 
 
-@given(WORDS.filter(lambda word: word not in {"tool", "function", "custom", "mcp", "server", "approval"}))
+@given(
+    WORDS.filter(lambda word: word not in {"tool", "function", "custom", "mcp", "server", "approval", "data"})
+)
 @pytest.mark.parametrize("form", SEPARATED)
 def test_a_type_that_ends_in_call_or_use_is_a_call_of_the_parts_name_else_of_the_types(
     form: str, word: str
