@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
     from spangrade.evaluator.statistics.comparison.gate import Compared
+    from spangrade.evaluator.statistics.comparison.sample import Sample
     from spangrade.evaluator.statistics.trends.trend import Trend
     from spangrade.evaluator.watch.options import WatchOptions
     from spangrade.evaluator.watch.send_scores import SentScores
@@ -870,9 +871,29 @@ class Database:
         with self.stored.reading() as store:
             return list_runs(store, limit=limit, watched=watched)
 
+    def baseline(self, name: str) -> Sample:
+        """Return what a run is to be compared with, as it is now, for `compare`.
+
+        Take it before the run: `latest`, a branch's newest run and a name that is used again are another run
+        after it. It is named as in `compare`, whose errors are raised.
+        """
+        from spangrade.evaluator.grading.run_list import no_run
+        from spangrade.evaluator.statistics.comparison.sides import (
+            is_file_of_run,
+            sample_named,
+            selects_sessions,
+        )
+
+        if not self.stored.exists():
+            if not is_file_of_run(name):
+                raise no_run(name, self.path)
+            return sample_named(None, name)
+        with self.stored.reading(confined=selects_sessions(name)) as store:
+            return sample_named(store, name)
+
     def compare(
         self,
-        first: str,
+        first: str | Sample,
         second: str,
         *,
         by: str | None = None,
@@ -895,9 +916,11 @@ class Database:
         metrics or judge are not the same cannot, unless `allow_changed_questions`. Of both sides only the
         sessions that `select` chooses count.
 
-        Raises InputError if there is no such run, for a condition that cannot be used or that no graded
-        session meets, for two conditions that some but not all sessions meet both, for a metric or gate that
-        cannot be used, and if scipy is not installed.
+        `first` may be a `baseline` that was taken before.
+
+        Raises InputError if there is no such run, if both are one run, for a condition that cannot be used or
+        that no graded session meets, for two conditions that some but not all sessions meet both, for a
+        metric or gate that cannot be used, and if scipy is not installed.
         """
         from spangrade.evaluator.grading.selection import chosen_ids, unrecorded
         from spangrade.evaluator.statistics.comparison.by import condition
@@ -918,12 +941,15 @@ class Database:
         if min_compared is not None and not 0 <= min_compared <= 1:
             raise FieldError("min_compared", f"expected a share from 0 to 1, found {min_compared:g}")
         gates = [parse_gate(text) for text in several(fail_if)]
-        names = (first, second) if by is None else (condition(by, first), condition(by, second))
+        names = (first, second)
+        if by is not None:
+            names = (condition(by, first) if isinstance(first, str) else first), condition(by, second)
+        texts = [name for name in names if isinstance(name, str)]
         chosen = Selection(where=select) if isinstance(select, str) else select
-        if all(map(is_file_of_run, names)) and not self.stored.exists():
+        if all(map(is_file_of_run, texts)) and not self.stored.exists():
             samples, without = samples_of(None, *names), 0
         else:
-            confined = any(map(selects_sessions, names)) or chosen not in (None, Selection())
+            confined = any(map(selects_sessions, texts)) or chosen not in (None, Selection())
             with self.stored.reading(confined=confined) as store:
                 samples = samples_of(store, *names)
                 if (among := chosen_ids(store, chosen)) is not None:
@@ -954,7 +980,7 @@ class Database:
         of the run or of the `baseline`; runs are named as in `compare`. With `what`, only clusters whose text
         contains it are returned. Raises InputError if there is no such run.
         """
-        from spangrade.evaluator.grading.run_list import find_run_id
+        from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
         from spangrade.evaluator.statistics.comparison.stored_sample import sessions_of_run, shown_sessions
         from spangrade.evaluator.statistics.explained.groups import explain
 
@@ -967,7 +993,9 @@ class Database:
                 sessions = sessions_of_run(store, run_id)
             if among is not None:
                 sessions = tuple(one for one in sessions if one.session_id in among)
-            others = () if baseline is None else sessions_of_run(store, find_run_id(store, baseline))
+            base = None if baseline is None else find_run_id(store, baseline)
+            refuse_itself(run_id, base, (run or "", baseline or ""))
+            others = () if base is None else sessions_of_run(store, base)
             found = explain(store, sessions, others, run_id)
         return [one for one in found if what in one.what or any(what in each for each, _ in one.reasons)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.revision import base_branch, revision
@@ -29,13 +30,15 @@ class FlippedSince(NamedTuple):
     """The flips of the questions that an earlier run has, too.
 
     `broken` passed then and does not now: by question, the id of a session that passed, None if it answered
-    in none. `questions` is how many both runs have.
+    in none. `questions` is how many both runs have; of those that are `not_known` any more it is inconclusive
+    whether they pass, by question as `broken`.
     """
 
     earlier: Earlier
     broken: Mapping[str, str | None]
     fixed: tuple[str, ...]
     questions: int
+    not_known: Mapping[str, str | None] = MappingProxyType({})
 
 
 def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
@@ -53,7 +56,9 @@ def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
     if earlier is None:
         return None
     both = [question for question in now if question in earlier.passed]
-    broken = [question for question in both if earlier.passed[question] and not now[question]]
+    lost = [question for question in both if earlier.passed[question] and not now[question]]
+    failed = {one.question_id for one in run.sessions if one.verdict is Verdict.FAILED}
+    broken = [question for question in lost if question in failed]
     fixed = tuple(question for question in both if now[question] and not earlier.passed[question])
     sessions = dict(
         store.query(
@@ -64,7 +69,13 @@ def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
             {"run_id": earlier.run_id},
         )
     )
-    return FlippedSince(earlier, {one: sessions.get(one) for one in broken}, fixed, len(both))
+    return FlippedSince(
+        earlier,
+        {one: sessions.get(one) for one in broken},
+        fixed,
+        len(both),
+        {one: sessions.get(one) for one in lost if one not in failed},
+    )
 
 
 def earlier_run(

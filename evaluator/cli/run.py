@@ -141,15 +141,15 @@ def run(
         raise typer.BadParameter(f"{given}expected DATASET, here or in the table `run` of the settings")
     spec = GradeSpec.of(questions, gates, select, judge, this.name, of_run.tags, of_run.group_by)
     with at.opened(by.workers) as opened:
-        if compare is not None and not settles:
-            opened.compare(compare, compare)  # a baseline that is not there is known before the agent runs
+        # A run of the same name, or of the same branch, is another one once this one is stored.
+        baseline = None if compare is None or settles else opened.baseline(compare)
         if settles:
             options = replace(options, baseline=compare)
         graded = opened.run(agent, spec, options=options, out=this.out)
         sent = sent_scores(opened, graded, scores_to)
         compared = None
-        if compare is not None and not settles:
-            compared = opened.compare(compare, graded.run_id, fail_if=fail_if)
+        if baseline is not None:
+            compared = opened.compare(baseline, graded.run_id, fail_if=fail_if)
         flips = None if compared is not None else opened.flips(graded)
     code = graded.exit_code
     if compared is not None and fail_if:
@@ -165,7 +165,8 @@ def run(
         more: dict[str, Any] = {} if compared is None else {"comparison": comparison_json(*compared)}
         if flips is not None:
             broken, fixed = list(flips.broken), list(flips.fixed)
-            more = {"flips": {"run_id": flips.earlier.run_id, "broken": broken, "fixed": fixed}}
+            found = {"broken": broken, "fixed": fixed, "not_known": list(flips.not_known)}
+            more = {"flips": {"run_id": flips.earlier.run_id, **found}}
         if sent is not None:
             more["sent"] = sent.to_json()
         printed.write({**run_json(graded), **more}, "grades")

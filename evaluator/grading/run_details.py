@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import nanoarrow as na
 
 from spangrade.evaluator.grading.revision import Revision
+from spangrade.evaluator.grading.rules_version import rules_version
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.tracer.base.canonical_json import dumps
@@ -66,6 +67,7 @@ class RunDetails(NamedTuple):
             "dataset_digest": dataset_digest,
             "prices_version": version("genai-prices"),
             "day": self.day,
+            "rules": rules_version(),
             **self._graded_by(),
         }
 
@@ -90,7 +92,7 @@ def details_json(details: RunDetails, questions: Mapping[str, Any]) -> dict[str,
     }
     revision = {f"git_{key}": value for key, value in details.revision._asdict().items()}
     about = {"name": details.name, "tags": dict(details.tags), **revision}
-    return {"run": about, "measured": measured, "questions": dict(questions)}
+    return {"run": about, "rules": rules_version(), "measured": measured, "questions": dict(questions)}
 
 
 def save_metrics(store: Store, run_id: str, metrics: Iterable[Metric]) -> None:

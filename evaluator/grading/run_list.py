@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
@@ -35,6 +37,26 @@ def newest_of_name(store: Store, name: str) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
+def refuse_itself(first: str | None, second: str | None, names: tuple[str, str]) -> None:
+    """Raise InputError if two ids, those of two names, are of one run: it differs from itself in nothing."""
+    if first is not None and first == second:
+        what = " and ".join(dict.fromkeys(names))
+        one = "are one run" if names[0] != names[1] else "is one run"
+        raise InputError(f"{what} {one} ({first[:12]}), compared with itself: expected another run")
+
+
+def no_run(text: str, path: Path) -> InputError:
+    """Return the error that a database has no run of a name, with the command that makes the first."""
+    command = "`spangrade run AGENT DATASET`"
+    if text == LATEST:
+        help_ = f"{command} makes the first"
+    elif text.startswith(BRANCH):
+        help_ = f"{command} with the branch {text.removeprefix(BRANCH)} checked out makes the first"
+    else:
+        help_ = f"`spangrade runs` lists them, and {command[:-1]} --name {text}` makes one"
+    return InputError(f'no run "{text}" in {path}: {help_}')
+
+
 def find_run_id(store: Store, text: str) -> str:
     """Return the id of the run that a name, an id or an unambiguous beginning of an id names.
 
@@ -59,7 +81,7 @@ def find_run_id(store: Store, text: str) -> str:
         )
     ids = [str(run_id) for (run_id,) in newest]
     if not ids:
-        raise InputError(f'no run "{text}" in {store.path}: `spangrade runs` lists them')
+        raise no_run(text, store.path)
     if len(ids) > 1 and ids[0] != text:
         raise InputError(f'"{text}" may be {ids[0]}, {ids[1]} or others: give more of the id')
     return ids[0]

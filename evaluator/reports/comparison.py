@@ -79,13 +79,15 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
         "metrics_only_in_first": list(comparison.metrics_only_in_first),
         "metrics_only_in_second": list(comparison.metrics_only_in_second),
         "unrecorded": comparison.unrecorded,
+        "careful": list(comparison.careful),
         "gates": [gate._asdict() for gate in gates],
     }
 
 
 def comparison_tables(comparison: Comparison, gates: Sequence[GateResult] = ()) -> RenderableType:
     """Return all of a comparison as tables: the headline, what changed, and the gates."""
-    parts: list[RenderableType] = [cell(line) for line in headlines(comparison)]
+    heads = (*comparison.careful, *headlines(comparison, gates))
+    parts: list[RenderableType] = [cell(line) for line in heads]
     metrics = Table(*_COLUMNS)
     for change in comparison.metrics:
         cells = [cell(text) for text in _metric_cells(change)]
@@ -119,7 +121,7 @@ def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = ()
     The `head` and the gates come first, what flipped after them, and the metrics last, folded.
     """
     lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
-    lines += [head, ""] if head else [line for text in headlines(comparison) for line in (text, "")]
+    lines += [head, ""] if head else [line for text in headlines(comparison, gates) for line in (text, "")]
     lines += [
         f"- gate {code(gate.gate)}: **{gate.outcome.text}**; {code(found_text(gate), 400)}"
         for gate in gates[:MAX_LISTED]

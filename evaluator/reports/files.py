@@ -106,7 +106,8 @@ class Reports(SessionFacts):
         """Write the other reports of the run."""
         questions = prepared.questions
         expected = expectations(questions.golden_questions)
-        write_results(run, self._folder, details_json(details, expected))
+        about = {"run_id": run.run_id, **details_json(details, expected)}
+        write_results(run, self._folder, about)
         at = datetime.now(UTC)
 
         def parts() -> Iterator[Callable[[], None]]:

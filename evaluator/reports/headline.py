@@ -87,12 +87,14 @@ def head_of_run(
         flipped = _flipped(compared.comparison)
         broken = {one.name for one in flipped}
         before = dict.fromkeys(one.name for one in failing if one.name not in broken)
-        lines.append(HeadLine(_against(compared.comparison)))
+        lines = [*_careful(compared.comparison), *lines, HeadLine(_against(compared))]
         notes = [*_moved(compared.comparison, before), *notes]
         failing = flipped or failing
     elif flips is not None:
         passed_before = flips.broken
         found = f"{len(passed_before)} broke, {len(flips.fixed)} fixed"
+        found += f", {len(flips.not_known)} not known any more" if flips.not_known else ""
+        passed_before = {**passed_before, **flips.not_known}
         lines.append(HeadLine(f"against {flips.earlier.name}: {run.settled or found}"))
         before = dict.fromkeys(one.name for one in failing if one.name not in passed_before)
         notes = [*_unchanged(flips.fixed, before), *notes]
@@ -119,10 +121,11 @@ def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None
     }
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
     lines = [
+        *_careful(compared.comparison),
         HeadLine(
             f"{second.label}: {counted(len(second.graded), 'session')}{': ' if verdicts else ''}{verdicts}"
         ),
-        HeadLine(_against(compared.comparison)),
+        HeadLine(_against(compared)),
     ]
     flipped = _flipped(compared.comparison)
     broken = {one.name for one in flipped}
@@ -133,6 +136,12 @@ def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None
     ]
     notes = list(_moved(compared.comparison, before))
     return [*lines, *_end(flipped, notes, compared, stored, code, "", second.label)]
+
+
+def _careful(comparison: Comparison) -> list[HeadLine]:
+    """Return the first line, if more than the agent's work differs."""
+    text = "; ".join(comparison.careful)
+    return [HeadLine(text, verdict=Verdict.INCONCLUSIVE)] if text else []
 
 
 def shown(lines: Iterable[HeadLine]) -> Text:
@@ -156,9 +165,15 @@ def as_markdown(lines: Iterable[HeadLine]) -> str:
     return "\n".join(["```diff", *made, "```"])
 
 
-def headlines(comparison: Comparison) -> list[str]:
-    """Return what `passed` shows, if it is compared, and how many questions can be."""
-    return [*([comparison.headline] if comparison.headline else []), compared_text(comparison)]
+def headlines(comparison: Comparison, gates: Sequence[GateResult] = ()) -> list[str]:
+    """Return what `passed` shows, if it is compared, and how many questions can be.
+
+    Where a gate did not hold, no word of a test stands beside it that says less.
+    """
+    shown = comparison.headline
+    if any(one.outcome is not GateOutcome.PASSED for one in gates):
+        shown = shown.partition(f": {Change.NONE}")[0]
+    return [*([shown] if shown else []), compared_text(comparison)]
 
 
 def found_text(gate: GateResult) -> str:
@@ -224,8 +239,9 @@ def _next(failing: Sequence[_NotPassed], code: ExitCode, more: str, run: str) ->
     return [*commands, *([f"spangrade explain {run}{more}"] if len(ids) > 1 else [])]
 
 
-def _against(comparison: Comparison) -> str:
-    return f"against {comparison.first.label}: {'; '.join(headlines(comparison))}"
+def _against(compared: Compared) -> str:
+    comparison, gates = compared
+    return f"against {comparison.first.label}: {'; '.join(headlines(comparison, gates))}"
 
 
 def _flipped(comparison: Comparison) -> list[_NotPassed]:

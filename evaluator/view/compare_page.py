@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.trajectory import calls_of_steps
 from spangrade.evaluator.reports.comparison import (
@@ -132,7 +132,10 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     if not all(asked.values()):
         return values
     run_ids = [find_run_id(store, text) for text in asked.values()]
-    for run_id in run_ids:
+    names = list(asked.values())
+    for number, run_id in enumerate(run_ids):
+        for other in range(number):
+            refuse_itself(run_ids[other], run_id, (names[other], names[number]))
         _check_size(store, run_id)
     samples = [sample_of_run(store, run_id) for run_id in run_ids]
     if len(samples) > len(_SIDES):
@@ -147,7 +150,7 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         **grid,
         "rows_at_once": ROWS,
         "comparison": comparison,
-        "headlines": headlines(comparison),
+        "headlines": [*comparison.careful, *headlines(comparison)],
         "run_ids": dict(zip(_SIDES, run_ids, strict=True)),
         "notes": [*interval_lines(comparison), *judge_lines(comparison)],
         "metrics": metrics,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import causes_text
@@ -92,6 +92,7 @@ def grid_page(store: Store, run_id: str, texts: Mapping[str, str], limit: int = 
     base = next((one for one in same if one in before), None)
     if against := given.get("against"):
         base = None if against == NONE else find_run_id(store, against)
+        refuse_itself(run_id, base, (run_id[:12], against))
     counts = {row["verdict"]: row["number"] for row in rows_of(store, "run_verdicts", run=run_id)}
     unanswered = counts.pop(None, 0)
     sessions = sum(counts.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def test_the_first_command_heals_doubled_sessions(
 
 def test_a_runs_folder_is_compared(tmp_path: Path, spangrade: Spangrade) -> None:
     folder = unpacked("run", tmp_path)
-    assert spangrade("compare", folder, folder, "--db", unzipped("sample.duckdb", tmp_path)).code == 0
+    copied = shutil.copytree(folder, tmp_path / "again")
+    assert spangrade("compare", folder, copied, "--db", unzipped("sample.duckdb", tmp_path)).code == 0
 
 
 def test_a_spool_is_loaded(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ CREATE TABLE IF NOT EXISTS runs (
     require_match        BOOLEAN,             -- of --require-match
     reply_threshold      DOUBLE,              -- of --judge-threshold; NULL also: the default
     judge_votes          BIGINT,              -- of --judge-votes
-    day                  DATE                 -- of a rolling run of `watch`, UTC; NULL: any other run
+    day                  DATE,                -- of a rolling run of `watch`, UTC; NULL: any other run
+    rules                VARCHAR              -- the version of the rules that judged it; NULL: an earlier one
 );
 
 -- The metrics of a run, as they were then.

@@ -7,7 +7,7 @@ installed distributions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
@@ -32,16 +32,22 @@ _SOURCES = (
 @cache
 def fingerprint() -> str:
     """Return a text that is the same as long as the same spans are derived in the same way."""
-    digest = blake2b(digest_size=16)
-    for name, content in _sources():
-        digest.update(name.encode() + b"\0" + content + b"\0")
+    digest = digest_of(_SOURCES)
     for release in (f"genai-prices {version('genai-prices')}", *_dialect_releases()):
         digest.update(release.encode() + b"\0")
     return digest.hexdigest()
 
 
-def _sources() -> Iterator[tuple[str, bytes]]:
-    for source in _SOURCES:
+def digest_of(sources: Iterable[str]) -> blake2b:
+    """Return the digest of the source of modules of this package, and of folders with all that is in them."""
+    digest = blake2b(digest_size=16)
+    for name, content in _content_of(sources):
+        digest.update(name.encode() + b"\0" + content + b"\0")
+    return digest
+
+
+def _content_of(sources: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    for source in sources:
         folder, _, module = source.rpartition("/")
         place = files(f"{_OURS}.{folder.replace('/', '.')}").joinpath(module)
         yield from _content(source, place)

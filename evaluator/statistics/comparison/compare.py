@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from math import isinf
+from shlex import quote
 from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.sync.workers import few_collections
+from spangrade.evaluator.grading.rules_version import rules_version
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.statistics.comparison.by_question import EachQuestion
 from spangrade.evaluator.statistics.comparison.changes import (
@@ -160,15 +162,49 @@ class Comparison(NamedTuple):
     def flips(self) -> str:
         """How many questions broke and were fixed, whatever is unknown of them: `7 broke, 0 fixed`."""
         broken, fixed = self.passed.flipped
-        not_known = f", {self.passed.undecided} not known" if self.passed.undecided else ""
-        return f"{len(broken)} broke, {len(fixed)} fixed{not_known}"
+        decided = {*broken, *fixed}
+        lost = sum(
+            one.key not in decided and all(each.verdict not in _OPEN for each in one.first)
+            for one in self.inconclusive_in_second
+        )
+        others = self.passed.undecided - lost
+        parts = [f"{len(broken)} broke, {len(fixed)} fixed"]
+        parts += [f"{lost} not known any more"] if lost else []
+        parts += [f"{others} not known"] if others > 0 else []
+        return ", ".join(parts)
+
+    @property
+    def careful(self) -> tuple[str, ...]:
+        """What else than the agent's work differs: another agent, other questions, other rules."""
+        first, second = self.first, self.second
+        found = []
+        if first.agents and second.agents and first.agents.isdisjoint(second.agents):
+            agents = (", ".join(sorted(side.agents)) for side in (first, second))
+            found.append("{} is of another agent: {}, not {}".format(first.label, *agents))
+        questions = [side.keys_by_kind[0] for side in (first, second)]
+        if all(questions) and (others := questions[0] ^ questions[1]):
+            none = ": no question is in both" if questions[0].isdisjoint(questions[1]) else ""
+            here, there = len(questions[1] - questions[0]), len(questions[0] - questions[1])
+            count = f"{there} in {first.label} alone, {here} in {second.label} alone"
+            found.append(f"{first.label} has other questions{none or f': {count}'}" if others else "")
+        return (*found, *([self.other_rules] if self.other_rules else ()))
+
+    @property
+    def other_rules(self) -> str:
+        """That the samples were judged by different rules, and the command that grades the older again."""
+        first, second = self.first, self.second
+        if not (first.rules and second.rules) or (first.rules == second.rules and len(first.rules) == 1):
+            return ""
+        older = [side for side in (first, second) if side.rules != {rules_version()}]
+        commands = [_graded_again(side) for side in older]
+        return f"{' and '.join(one.label for one in older)} judged by other rules: {', then '.join(commands)}"
 
     @property
     def headline(self) -> str:
         """What `passed` shows, as `7 broke, 0 fixed: worse`; empty if it cannot be compared."""
         passed = next((each for each in self.metrics if each.metric == PASSED), None)
         if passed is None or passed.first is None or passed.second is None:
-            return ""
+            return self.flips if self.inconclusive_in_second and self.passed.is_paired else ""
         of_known = " by what is known" if self.passed.comparable < self.passed.total else ""
         shares = f"{passed.first:.0%} passed, then {passed.second:.0%}"
         return f"{self.flips if passed.pairs.is_paired else shares}: {passed.change}{of_known}"
@@ -351,6 +387,14 @@ def _step(paths: Sequence[Sequence[str] | None]) -> str:
     known = [path for path in paths if path is not None]
     parted = parting(known) if len(known) == len(paths) else None
     return "" if parted is None else f"step {parted.step}: {', then '.join(parted.names)}"
+
+
+def _graded_again(sample: Sample) -> str:
+    """Return the command that grades the sessions of a sample by the rules of today."""
+    if sample.run_id is None or sample.run_id != sample.stored_as:
+        return f"grade {sample.label} again"
+    dataset = f"{quote(sample.dataset)} " if sample.dataset else ""
+    return f"`spangrade grade {dataset}--of-run {sample.run_id[:12]} --name {quote(sample.label)}`"
 
 
 _FAILING = (Verdict.FAILED,)

@@ -146,6 +146,8 @@ def judge(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateRe
     result = _judged(gate, comparison)
     sides = comparison.first, comparison.second
     notes = changes_of_metric(name, *sides, comparison.changed_questions)
+    if comparison.other_rules:
+        return GateResult(gate.text, GateOutcome.UNSETTLED, comparison.other_rules, result.accepted)
     return result._replace(reason="; ".join((result.reason, *notes)))
 
 

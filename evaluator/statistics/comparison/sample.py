@@ -61,7 +61,9 @@ class Sample:
     are those that were asked; `labelled` counts their verdicts on what people labelled, by metric. `run_id`
     is None for sessions of several runs; `ungraded` is how many sessions meet the condition and were never
     graded, `arrived_since` how many verdicts are older than their session. `replayed` are all sessions with
-    simulated users if a line of any of them was replayed.
+    simulated users if a line of any of them was replayed. `stored_as` is the id of the one run that it is,
+    also where its files were read; `agents` are the agents that began its sessions, `rules` the versions of
+    the rules that judged them, None where that is not recorded; `dataset` is that of a stored run.
     """
 
     label: str
@@ -77,6 +79,10 @@ class Sample:
     judges: tuple[str, ...] = ()
     labelled: Mapping[str, Confusion] = field(default_factory=dict)
     replayed: tuple[Replayed, ...] = ()
+    stored_as: str | None = None
+    agents: frozenset[str] = frozenset()
+    rules: frozenset[str | None] = frozenset()
+    dataset: str = ""
 
     def by_key(self) -> dict[str, list[Graded]]:
         """Return the sessions by question, or by session without one."""

@@ -64,6 +64,8 @@ def sample_of_files(label: str, folder: Path) -> Sample:
         details.questions,
         unanswered=frozenset(unanswered),
         judges=details.judges,
+        stored_as=details.run_id or str(folder.resolve()),
+        rules=frozenset({details.rules}),
     )
 
 
@@ -73,6 +75,8 @@ class _Details(NamedTuple):
     metrics: dict[str, Measured] = {}  # noqa: RUF012 (never written to)
     questions: dict[str, str] = {}  # noqa: RUF012
     judges: tuple[str, ...] = ()
+    run_id: str | None = None
+    rules: str | None = None
 
 
 # Beyond it the squares that intervals need are infinite.
@@ -103,6 +107,8 @@ class _Results(BaseModel):
     measured: dict[str, _Metric] = {}
     questions: dict[str, Any] = {}
     judge: _Judge | None = None
+    run_id: str | None = None
+    rules: str | None = None
 
 
 class _Outcome(BaseModel):
@@ -147,7 +153,8 @@ def _details(file: Path) -> _Details:
         for name, one in results.measured.items()
     }
     judge = results.judge
-    return _Details(metrics, questions, (judge.model,) if judge and judge.calls + judge.cache_hits else ())
+    judges = (judge.model,) if judge and judge.calls + judge.cache_hits else ()
+    return _Details(metrics, questions, judges, results.run_id, results.rules)
 
 
 def _lines(file: Path) -> Iterator[tuple[Graded | str, Mapping[str, _Outcome]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.grading.run_list import find_run_id, newest_of_name
+from spangrade.evaluator.grading.run_list import find_run_id, newest_of_name, refuse_itself
 from spangrade.evaluator.statistics.comparison.sample import Sample
 from spangrade.evaluator.statistics.comparison.sample_files import folder_of_run, sample_of_files
 from spangrade.evaluator.statistics.comparison.stored_sample import (
@@ -26,18 +26,29 @@ def selects_sessions(name: str) -> bool:
     return not is_file_of_run(name) and is_condition(name)
 
 
-def samples_of(store: Store | None, first: str, second: str) -> tuple[Sample, Sample]:
+def samples_of(store: Store | None, first: str | Sample, second: str) -> tuple[Sample, Sample]:
     """Return the samples that two texts name; without a store both must be files of `grade --out`.
 
-    Raises InputError if there is no such run or session, and for two conditions that some, but not all,
-    sessions meet both: a session cannot be compared with itself and with others at once.
+    Raises InputError if there is no such run or session, if both are one run, and for two conditions that
+    some, but not all, sessions meet both: a session cannot be compared with itself and with others at once.
     """
     expected = Expectations()
     with few_collections():
-        samples = _sample_of(store, first, expected), _sample_of(store, second, expected)
-    if selects_sessions(first) and selects_sessions(second):
+        samples = (
+            first if isinstance(first, Sample) else _sample_of(store, first, expected),
+            _sample_of(store, second, expected),
+        )
+    names = (first.label if isinstance(first, Sample) else first), second
+    refuse_itself(samples[0].stored_as, samples[1].stored_as, names)
+    if isinstance(first, str) and selects_sessions(first) and selects_sessions(second):
         _check_overlap(*samples)
     return samples
+
+
+def sample_named(store: Store | None, name: str) -> Sample:
+    """Return the sample that a text names, as it is now. Raises InputError as `samples_of` does."""
+    with few_collections():
+        return _sample_of(store, name, Expectations())
 
 
 def _sample_of(store: Store | None, name: str, expected: Expectations) -> Sample:

@@ -137,6 +137,7 @@ def _sample(
     rated = {metric: one.versions for metric, one in metrics.items() if is_judged(metric)}
     is_run = "run_id" in parameters  # of sessions that are selected, what else there could be is not known
     unanswered = frozenset(key for (key,) in rows("unanswered_questions")) if is_run else frozenset()
+    judged_by = rows("rules")
     return Sample(
         label,
         parameters.get("run_id"),
@@ -150,6 +151,10 @@ def _sample(
         labelled=judged_as_people(store, judges, rated, PASSED) if judges and rated else {},
         replayed=_replayed(rows("replayed")),
         arrived_since=rows("arrived_since")[0][0],
+        stored_as=parameters.get("run_id"),
+        agents=frozenset(agent for (agent,) in rows("first_agents")),
+        rules=frozenset(rules for rules, _ in judged_by),
+        dataset=judged_by[0][1] if is_run and judged_by else "",
     )
 
 

@@ -113,10 +113,11 @@ def test_the_sessions_that_flipped_are_named_with_the_reason_and_the_step(
     assert [flip["question_id"] for flip in other_way["fixed"]] == [f"q{n:02}" for n in range(5)]
 
 
-def test_a_run_against_itself_shows_no_difference_with_an_interval_of_nothing(
+def test_the_same_sessions_graded_twice_show_no_difference_with_an_interval_of_nothing(
     graded: Path, spangrade: Spangrade
 ) -> None:
-    done = spangrade("compare", "--all", "new", "new", "--fail-if", "passed worse by 0", "--format", "json")
+    assert spangrade("grade", "golden.json", "--of-run", "new", "--run", "again").code == 1
+    done = spangrade("compare", "--all", "new", "again", "--fail-if", "passed worse by 0", "--format", "json")
     assert done.code == 0
     value = as_json(done)
     assert set(changes(value).values()) == {"no difference shown"}

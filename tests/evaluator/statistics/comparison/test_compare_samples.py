@@ -298,7 +298,9 @@ def test_what_is_unknown_is_no_part_of_what_broke_in_the_headline() -> None:
     after = [session("b0", "q", "failed"), session("b1", "q", "inconclusive")]
     first, second = sample(*before), sample(*after)
     comparison = compare(first, replace(second, unknown={PASSED: undecided(after, ())}))
-    assert headlines(comparison)[0] == ("0 broke, 0 fixed, 1 not known: no difference shown by what is known")
+    assert headlines(comparison)[0] == (
+        "0 broke, 0 fixed, 1 not known any more: no difference shown by what is known"
+    )
     assert [one.key for one in comparison.inconclusive_in_second] == ["q"]
     assert judge(parse_gate("worse"), comparison).reason == (
         "0 questions broke, 0 fixed, and of 1 more question it is not known: the test cannot tell"
