@@ -12,6 +12,7 @@ from typing import Any
 
 from spangrade.converters.spans import declarations, langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import STREAMED, Advice
+from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.flattened import messages
@@ -49,8 +50,6 @@ _RANDOM_ID = re.compile(r"[0-9a-f-]{16,}")
 _SMOLAGENTS = frozenset({"CodeAgent", "ToolCallingAgent", "MultiStepAgent"})
 # LlamaIndex's preparation of a call, which is a method of its models.
 _NOT_CALLS = re.compile(r"\._prepare_\w+$")
-# A tool by which a model ends its run.
-_NOT_TOOLS = frozenset({"final_answer"})
 # LlamaIndex's workflows of agents: names in the repr of events, and wrapped prompts.
 _LLAMA_INDEX = "openinference.instrumentation.llama_index"
 _STEP = ".run_agent_step"
@@ -75,7 +74,7 @@ def _kind(span: Span, attributes: Attributes) -> Kind | None:
     if word == "TOOL" or (word == "AGENT" and "tool.name" in attributes):
         if _tool_name(attributes) is None and span.name.startswith(_HANDOFF):
             return "handoff"  # OpenAI agents
-        return "other" if _tool_name(attributes) in _NOT_TOOLS else "tool"
+        return "other" if is_answer(_tool_name(attributes) or "") else "tool"
     if word in ("AGENT", "CHAIN"):
         return "agent" if genai.kind_of_span(span, attributes) == "agent" else "workflow"
     return None

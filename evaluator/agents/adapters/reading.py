@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from spangrade.converters.spans.outcomes import is_mark, mark_of
 from spangrade.evaluator.agents.adapters.adapter import Reply
 from spangrade.evaluator.agents.in_time import in_thread
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
@@ -248,8 +249,10 @@ def _event(piece: Any) -> TurnEvent:
 def _add_event(event: Any, calls: list[ToolCall], ids: list[str | None]) -> None:
     """Add a call, or add a result to its call: the one with its id, else the first open one of its name."""
     call_id = getattr(event, "tool_call_id", None)
-    error = getattr(event, "error", None)
-    result = {"error": error} if error is not None else getattr(event, "result", None)
+    result = getattr(event, "result", None)
+    fields = {"error": getattr(event, "error", None), **getattr(event, "__dict__", {})}
+    if mark_of({name: value for name, value in fields.items() if is_mark(name)}) == "failed":
+        result = {"error": fields["error"] or result or True}
     call = ToolCall(
         event.tool_name or "unnamed", json_value(getattr(event, "tool_args", None)), json_value(result)
     )
