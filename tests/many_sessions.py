@@ -59,7 +59,8 @@ SELECT
     0 AS end_ns,
     '[]' AS trace_ids,
     false AS failed,
-    false AS driven
+    false AS driven,
+    '[]' AS calls_outside
 FROM range($n) AS numbers(i), range(1, 3) AS turns(turn)
 """
 _TOOLS = f"""
