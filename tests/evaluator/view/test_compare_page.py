@@ -34,9 +34,10 @@ pytest.importorskip("scipy", reason="needs the extra `stats`")
 
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample, graded twice: all passed, then by gates that some sessions miss."""
+    """The sample, graded three times: all passed, twice, then by gates that some sessions miss."""
     file = tmp_path_factory.mktemp("compare") / "s.duckdb"
     opened = spangrade.open(file)
+    opened.grade(SAMPLE, name="again")
     opened.grade(SAMPLE, name="before")
     opened.grade(SAMPLE, name="after", gates=["tool_success_rate>=0.9", "cost<=0.01"])
     return file
@@ -166,7 +167,7 @@ def test_without_two_runs_the_page_lets_people_choose(served: Served) -> None:
     assert page.status == 200
     assert re.findall(r'<input name="(\w)" list="runs"', page.text) == ["a", "b", "c"]
     runs = page.text.partition("<main")[2]
-    assert re.findall(r'<option value="(\w+)">', runs) == ["after", "before"]
+    assert re.findall(r'<option value="(\w+)">', runs) == ["after", "before", "again"]
 
 
 def test_the_sentence_is_first_then_what_broke_then_the_gates_and_the_rest_is_folded(served: Served) -> None:
@@ -182,13 +183,15 @@ def test_three_runs_are_columns_each_against_the_first_as_the_command_compares_t
     db: Path, served: Served
 ) -> None:
     with Store.open(db, read_only=True) as store:
-        page = compare_page(store, {"a": "before", "b": "after", "c": "before"})
+        page = compare_page(store, {"a": "before", "b": "after", "c": "again"})
+        with pytest.raises(spangrade.InputError, match="compared with itself"):
+            compare_page(store, {"a": "before", "b": "after", "c": "before"})
     columns = page["columns_of_runs"]
-    assert [one.label for one in columns] == ["before", "after", "before"]
+    assert [one.label for one in columns] == ["before", "after", "again"]
     compared = comparison_json(*spangrade.open(db).compare("before", "after"))["metrics"]
     shown = [(name, *columns[1].metrics[name][:2]) for name in page["metrics_of_runs"]]
     assert shown == [(one["metric"], one["second"], one["change"]) for one in compared]
-    answer = served.get("/compare?a=before&b=after&c=before")
+    answer = served.get("/compare?a=before&b=after&c=again")
     assert (answer.status, dangers(parsed(answer.text))) == (200, [])
     assert 'name="d"' in answer.text
 
