@@ -288,7 +288,8 @@ TextOfReply = Annotated[
 class ReferenceData(_Model):
     """The references of a question. A reference that is None is not judged; custom keys are kept.
 
-    `custom` has the user's own keys by any name; metrics read them like custom keys beside `custom`.
+    `custom` has the user's own keys by any name; metrics read them like custom keys beside `custom`, but for
+    those that have the name of a reference.
 
     `reference_tool_alternatives` are further lists of at least one call, each as good as
     `reference_tool_interactions`. An empty `reference_tool_interactions` expects that no tool is called.
@@ -574,7 +575,8 @@ class GoldenQuestion(_Model):
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data` or of the question's own keys.
 
-        These are `id`, `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place.
+        These are `id`, `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place, or
+        in `custom`, where no key is a reference of the format.
 
         None if the question does not have it, if what may be true is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
@@ -594,10 +596,15 @@ class GoldenQuestion(_Model):
 
     def _elsewhere(self, key: str) -> Any:
         """Return the value of a key that `reference_data` does not have itself."""
-        for others in (self.model_extra, self.reference_data.custom):
+        custom = None if key in _OURS else self.reference_data.custom
+        for others in (self.model_extra, custom):
             if others and others.get(key) is not None:
                 return others[key]
         return self.scenario.goal if key == "goal" and self.scenario is not None else None
+
+
+# What is read as a reference, or as what a shipped metric needs, is not one of the user's in `custom`.
+_OURS = frozenset({*ReferenceData.__pydantic_fields__, *GoldenQuestion.__pydantic_fields__, "rubrics"})
 
 
 @cache

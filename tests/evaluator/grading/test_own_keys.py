@@ -9,7 +9,11 @@ from typing import Any
 import command_line
 import pytest
 from command_line import Spangrade
-from otlp_sessions import Said, write_sessions
+from grading import grade_recorded
+from otlp_sessions import Call, Said, recorded_sessions, write_sessions
+
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData
+from spangrade.evaluator.metrics import Failure
 
 METRIC = """\
 from spangrade import metric
@@ -99,3 +103,21 @@ def test_other_keys_change_no_verdict_and_are_listed_once(
     assert done.code == 0
     assert [one["what"] for one in json.loads("\n".join(done.out))] == [listed]
     assert done.err == []
+
+
+SESSION = recorded_sessions(
+    [("s1", [Said("Hi", "It is here.", [Call("t", {}, error="ValueError"), Call("t")])])]
+)
+VALUES = ("ignore", "count", ["t"], {"t": 0}, True, 0, "lost", [["a", "t"]])
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*ReferenceData.model_fields, *GoldenQuestion.model_fields, "rubrics"})
+)
+def test_no_reference_is_read_from_the_users_own_keys(name: str) -> None:
+    references = {"user_inputs": ["Hi"], "forbidden_texts": ["gone"], "at_most": {"t": 1}}
+    without = [grade_recorded(SESSION, {**references, "custom": {"own": 1}}).verdict]
+    for value in VALUES:
+        grade = grade_recorded(SESSION, {**references, "custom": {name: value}})
+        assert [grade.verdict] == without, value
+        assert all(not isinstance(outcome, Failure) for outcome in grade.outcomes.values())
