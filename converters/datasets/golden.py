@@ -575,8 +575,8 @@ class GoldenQuestion(_Model):
     def reference(self, key: str) -> Any:
         """Return the value of a key of `reference_data` or of the question's own keys.
 
-        These are `id`, `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place, or
-        in `custom`, where no key is a reference of the format.
+        These are `id`, `user_inputs`, `scenario` and `agents_evaluated`. A custom key may be at either place,
+        or in `custom`, where no key is a reference of the format.
 
         None if the question does not have it, if what may be true is false, or if any reply will do. Of
         `reference_tool_interactions` that is the first alternative if only alternatives are given.
