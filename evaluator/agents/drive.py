@@ -17,6 +17,7 @@ from typing import Any
 from spangrade import tracer
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.agents.adapters import Answer, Reply, converse
+from spangrade.evaluator.agents.adapters.reading import beyond_known
 from spangrade.evaluator.agents.adapters.remote import ChatAgent, HttpAgent
 from spangrade.evaluator.agents.capture import LateSpans, captured_turn
 from spangrade.evaluator.agents.exchange import REPORTED, Exchange, ObservedCall, observed, why_unknown
@@ -114,8 +115,8 @@ class Driver:
                 )
                 captured.reported = Counter(call.name for call in exchange.unrecorded)
                 trace_id = f"{captured.root.span.get_span_context().trace_id:032x}"
-                known = {call.name for call in exchange.calls or ()}
-                unseen = captured.elsewhere() or (why_unknown(reply) if {*reply.disputed} - known else None)
+                disputed = beyond_known(reply.disputed, exchange.calls or ())
+                unseen = captured.elsewhere() or (why_unknown(reply) if disputed else None)
                 exchange = exchange._replace(
                     calls_unseen=unseen, calls_outside=captured.outside(), trace_id=trace_id
                 )

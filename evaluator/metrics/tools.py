@@ -24,6 +24,7 @@ from spangrade.evaluator.metrics.call_text import (
     failure_text,
     listed,
     not_recorded,
+    only_requested,
 )
 from spangrade.evaluator.metrics.causes import Cause, Repair, call_spans, spans_of_repairs
 from spangrade.evaluator.metrics.matching import ArgumentMatcher, precision, recall
@@ -201,13 +202,19 @@ def _with_others(
     outcome: Score | Inconclusive,
     rule: _Rule,
 ) -> Score | Inconclusive:
-    """Return an outcome as far as calls outside of the turns' contexts cannot change it."""
+    """Return an outcome as far as further calls that are not known cannot change it.
+
+    Those are calls outside of the turns' contexts, and those that were only requested.
+    """
     no_further = rule.further or not expected
     if isinstance(outcome, Inconclusive) or (outcome.value == 1 and not no_further):
         return outcome
     named = None if no_further else [call.tool_name for call in expected]
     if unknown := session.calls_unknown_of(named):
         return Inconclusive(f"{unknown}; {outcome.reason}")
+    requested = [call for call in session.requested_calls if not is_handoff(call.tool_name)]
+    if outcome.value == 1 and requested:
+        return Inconclusive(only_requested(requested), 1.0)
     return outcome
 
 

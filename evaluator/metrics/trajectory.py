@@ -9,6 +9,8 @@ from operator import eq
 from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction, TrajectoryStep
+from spangrade.evaluator.derive.handoffs import is_handoff
+from spangrade.evaluator.metrics.call_text import only_requested
 from spangrade.evaluator.metrics.causes import (
     Cause,
     Evidence,
@@ -454,6 +456,16 @@ def _as_recorded(session: Session, question: GoldenQuestion) -> GoldenQuestion:
     return question.model_copy(update={"reference_data": data})
 
 
+def _only_requested(session: Session, question: GoldenQuestion) -> str:
+    """Return why further steps may have been made: calls that were only requested; empty if none may."""
+    named, agents = _named(question), _agents(session, question)
+    if (not session.requested_calls) or (named and named <= agents):
+        return ""
+    major = question.reference("trajectory") == "major_steps"
+    calls = [call for call in session.requested_calls if not is_handoff(call.tool_name)]
+    return only_requested([call for call in calls if not major or call.tool_name in named])
+
+
 def _score_of(
     session: Session,
     question: GoldenQuestion,
@@ -466,7 +478,8 @@ def _score_of(
     expected = tuple(arranged(reference, actual))
     score = value(actual, expected)
     if score == 1:
-        return Score(1.0, None, "as expected")
+        further = _only_requested(session, question) if rule.further else ""
+        return Inconclusive(further, 1.0) if further else Score(1.0, None, "as expected")
     missing = Counter(expected)
     unexpected = []
     for step in steps:

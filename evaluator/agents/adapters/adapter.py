@@ -24,7 +24,7 @@ class Reply(NamedTuple):
 
     `events` are further values that it yielded, each with the number of calls before it. `agent` is the name
     of the object, for an agent whose spans name none. `instead` are keys of the answer that look like
-    `tool_calls`, `disputed` the tools of calls that these have beyond `tool_calls`; `to_record` says how such
+    `tool_calls`, `disputed` the calls that these have beyond `tool_calls`; `to_record` says how such
     an agent's calls are recorded. `stated` says that the agent itself lists its calls, which count without a
     span, too.
     """
@@ -35,7 +35,7 @@ class Reply(NamedTuple):
     events: tuple[tuple[int, TurnEvent], ...] = ()
     agent: str | None = None
     instead: tuple[str, ...] = ()
-    disputed: tuple[str, ...] = ()
+    disputed: tuple[Any, ...] = ()
     stated: bool = False
     to_record: str = "decorate its tools with @spangrade.tool, or return its `tool_calls` ([] for none)"
 

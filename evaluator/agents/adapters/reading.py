@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from spangrade.converters.spans.outcomes import is_mark, mark_of
+from spangrade.converters.spans.values import parse_json
 from spangrade.evaluator.agents.adapters.adapter import Reply
 from spangrade.evaluator.agents.in_time import in_thread
 from spangrade.evaluator.turn import AgentTurn, ToolCall, TurnEvent
@@ -94,12 +95,11 @@ def read_answer(answer: Any) -> Reply:
     except ValidationError as error:
         found = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}") from None
-    stated = {call.name for call in read.tool_calls or ()}
     disputed = {
-        key: names
+        key: beyond
         for key, value in answer.items()
         if key not in ("text", _CALLS, "state")
-        and (names := tuple(name for name in calls_in(value, str(key)) if name not in stated))
+        and (beyond := beyond_known(calls_in(value, str(key)), read.tool_calls or ()))
     }
     calls = None if disputed else read.tool_calls
     return Reply(
@@ -122,8 +122,26 @@ def _is_like(key: object, names: Sequence[str]) -> bool:
     return bool(get_close_matches(name, names, n=1, cutoff=0.8))
 
 
-def calls_in(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield the names of what looks like calls in a part of an answer; empty for one without a name.
+class Listed(NamedTuple):
+    """A call that an answer lists: its name, empty without one, and its arguments, None if it has none."""
+
+    name: str
+    arguments: Any = None
+
+
+def beyond_known(listed: Iterable[Listed], known: Iterable[Any]) -> tuple[Listed, ...]:
+    """Return the calls that are not known by their name and, where both have them, their arguments."""
+    known = list(known)
+
+    def is_known(one: Listed) -> bool:
+        arguments = [call.arguments for call in known if call.name == one.name]
+        return any(None in (other, one.arguments) or other == one.arguments for other in arguments)
+
+    return tuple(one for one in listed if not is_known(one))
+
+
+def calls_in(value: Any, key: str = "", depth: int = 0) -> Iterator[Listed]:
+    """Yield what looks like calls in a part of an answer.
 
     That is an object with a name and an input, or whose type is that of a call, and what a list has whose key
     speaks of calls or tools. What is on offer is none: a declaration, a choice, a configuration.
@@ -133,26 +151,33 @@ def calls_in(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
     of_calls = bool(_SPEAKS_OF_CALLS.search(key)) and not _ON_OFFER.search(key)
     if isinstance(value, Mapping):
         if _is_call(value):
-            yield _name_of(value)
+            yield _listed(value)
             return
         for inner, part in value.items():
             if of_calls and part and isinstance(part, Mapping | list) and not _is_declaration(part):
-                yield str(inner)  # a call by its tool's name
+                yield Listed(str(inner))  # a call by its tool's name
             else:
                 yield from calls_in(part, str(inner), depth + 1)
     elif isinstance(value, list | tuple):
         for part in value:
-            if of_calls and part and not _is_declaration(part) and (name := _listed_name(part)) is not None:
-                yield name
+            if of_calls and part and not _is_declaration(part) and (listed := _item(part)) is not None:
+                yield listed
             else:
                 yield from calls_in(part, "", depth + 1)
 
 
-def _listed_name(part: Any) -> str | None:
-    """Return the name of an item of a list of calls; None for one of a type alone, which is on offer."""
+def _item(part: Any) -> Listed | None:
+    """Return an item of a list of calls; None for one of a type alone, which is on offer."""
     if isinstance(part, Mapping):
-        return None if "type" in part and not (_name_of(part) or _is_call(part)) else _name_of(part)
-    return part if isinstance(part, str) else ""
+        return None if "type" in part and not (_name_of(part) or _is_call(part)) else _listed(part)
+    return Listed(part if isinstance(part, str) else "")
+
+
+def _listed(value: Mapping[Any, Any]) -> Listed:
+    inner = next((part for part in value.values() if isinstance(part, Mapping) and _is_call(part)), value)
+    given = (part for key, part in inner.items() if _plain(key) in _INPUTS | {"input"})
+    arguments = parse_json(next(given, None))
+    return Listed(_name_of(value), arguments if isinstance(arguments, Mapping) else None)
 
 
 def _is_call(value: Mapping[Any, Any]) -> bool:

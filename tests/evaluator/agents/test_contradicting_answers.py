@@ -62,7 +62,7 @@ OTHERS: dict[str, Any] = {
 
 def answered(**more: Any) -> tuple[list[Any] | None, tuple[str, ...]]:
     reply = read_answer({"text": "Done.", "tool_calls": [], **more})
-    return reply.tool_calls, reply.disputed
+    return reply.tool_calls, tuple(call.name for call in reply.disputed)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -93,6 +93,14 @@ def test_a_call_that_is_in_tool_calls_too_is_known() -> None:
     assert (reply.disputed, [call.name for call in reply.tool_calls or ()]) == ((), ["rm"])
 
 
+def test_the_same_tool_with_other_arguments_is_another_call() -> None:
+    listed = [{"name": "rm", "arguments": {"path": "/a"}}]
+    for other, disputed in (("/a", 0), ("/b", 1)):
+        steps = [{"tool": "rm", "tool_input": {"path": other}}]
+        reply = read_answer({"text": "Done.", "tool_calls": listed, "steps": steps})
+        assert len(reply.disputed) == disputed
+
+
 def test_a_call_without_a_name_is_one() -> None:
     assert answered(toolCalls=[{"id": "1"}]) == (None, ("",))
 
@@ -107,4 +115,4 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from(sorted(WORDS)))
 def test_a_call_is_seen_beside_whatever_else_an_answer_has(beside: Any, word: str) -> None:
     found = list(calls_in({"beside": beside, word: [{"name": "rm", "arguments": {}}]}))
-    assert "rm" in found
+    assert "rm" in [call.name for call in found]

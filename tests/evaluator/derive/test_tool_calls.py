@@ -118,11 +118,15 @@ def test_a_reference_that_only_a_requested_call_could_meet_is_inconclusive() -> 
         assert outcome.value == 0
 
 
-def test_a_requested_call_beside_one_that_meets_the_reference_changes_nothing() -> None:
+def test_a_requested_call_beside_one_that_meets_the_reference_matters_where_no_further_call_may_be() -> None:
     made = session(ask("1", 1, call("look", "c1")), span("look", 2, "c1"), ask("2", 3, call("look", "c2")))
-    outcome = load_metrics()["tool_exact_match"](made, REFERENCE)
-    assert isinstance(outcome, Score)
-    assert outcome.value == 1
+    for metric in ("tool_in_order_match", "tool_usage_accuracy"):
+        outcome = load_metrics()[metric](made, REFERENCE)
+        assert isinstance(outcome, Score)
+        assert outcome.value == 1
+    exact = load_metrics()["tool_exact_match"](made, REFERENCE)
+    assert isinstance(exact, Inconclusive)
+    assert exact.best == 1
 
 
 def test_a_handoff_in_messages_is_listed_unless_a_span_of_its_own_names_its_target() -> None:

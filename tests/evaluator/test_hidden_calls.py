@@ -1,0 +1,231 @@
+"""The matrix of hidden calls at the doors that need no framework: no cell is a pass, and its mirror."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hidden_calls import (
+    GATES,
+    MESSAGES,
+    NONE,
+    SPANS,
+    WAYS,
+    act,
+    driven,
+    messages,
+    not_passed,
+    otlp,
+    passes,
+    verdicts,
+)
+from served_agents import json_answer, served
+
+import spangrade
+from spangrade.evaluator.agents.adapters.remote import ChatAgent, HttpAgent
+from spangrade.evaluator.conversation_runner import ConversationRunner
+from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
+
+
+def function(way: str) -> Any:
+    def answer(text: str) -> str:
+        act(text, way)
+        return "ok"
+
+    return answer
+
+
+def coroutine(way: str) -> Any:
+    async def answer(text: str) -> str:
+        await asyncio.to_thread(act, text, way)
+        return "ok"
+
+    return answer
+
+
+def of_class(way: str) -> Any:
+    class Agent:
+        def __call__(self, text: str) -> str:
+            act(text, way)
+            return "ok"
+
+    return Agent
+
+
+IN_PROCESS: dict[str, Callable[[str], Any]] = {"function": function, "async": coroutine, "class": of_class}
+HIDING = [way for way in WAYS if way != NONE]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> spangrade.Database:
+    return spangrade.open(tmp_path / "spangrade.duckdb")
+
+
+@pytest.mark.parametrize("way", HIDING)
+@pytest.mark.parametrize("door", IN_PROCESS)
+@pytest.mark.short_form("door", 3)
+@pytest.mark.short_form("way", 2)
+def test_matrix_of_agents_in_this_process(db: spangrade.Database, door: str, way: str) -> None:
+    found = driven(db, IN_PROCESS[door](way))
+    assert passes(found) == [], found
+
+
+@pytest.mark.parametrize("door", IN_PROCESS)
+@pytest.mark.short_form("door", 3)
+def test_mirror_of_agents_in_this_process(db: spangrade.Database, door: str) -> None:
+    assert not_passed(driven(db, IN_PROCESS[door](NONE))) == {}
+
+
+def held(db: Path, way: str) -> dict[str, str]:
+    """Hold each conversation in a test; return why those failed that expect an exact list of calls."""
+    failed = {}
+    for name, gate in GATES.items():
+        expected = [ToolCall("look", {"x": 1})] if gate.looks else []
+        turns = [UserTurn(name), AgentTurn("ok", expected)]
+        try:
+            ConversationRunner(function(way), turns, store=db).run_sync()
+        except AssertionError as error:
+            failed[name] = str(error)
+    return failed
+
+
+@pytest.mark.parametrize("way", HIDING)
+@pytest.mark.short_form("way", 3)
+def test_matrix_of_the_runner_of_tests(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "spangrade.duckdb"
+    assert held(path, way).keys() == GATES.keys()
+    found = verdicts(spangrade.open(path), None)
+    assert passes(found) == [], found
+
+
+def test_mirror_of_the_runner_of_tests(tmp_path: Path) -> None:
+    path = tmp_path / "spangrade.duckdb"
+    assert held(path, NONE) == {}
+    assert not_passed(verdicts(spangrade.open(path), None)) == {}
+
+
+# What a server answers beside the text, to hide a call of a tool; `calls` are those that it lists.
+ANSWERS: dict[str, Callable[[list[Any], str], dict[str, Any]]] = {
+    "no list": lambda calls, tool: {},
+    "null": lambda calls, tool: {"tool_calls": None},
+    "another word": lambda calls, tool: {"toolCalls": [*calls, {"name": tool, "arguments": {"x": 666}}]},
+    "beside the list": lambda calls, tool: {
+        "tool_calls": calls,
+        "steps": [{"tool": tool, "tool_input": {"x": 666}}],
+    },
+    "in the list": lambda calls, tool: {"tool_calls": [*calls, {"name": tool, "arguments": {"x": 666}}]},
+}
+# Where calls of the visible tool cannot be told from the hidden ones: an answer lists names once.
+UNDECLARED = "an answer has no declarations of tools, so that this gate is inconclusive by rule 13"
+OF_ANSWERS = [name for name in GATES if name != "declared"]
+
+
+def calls_of(gate: str) -> list[Any]:
+    return [{"name": "look", "arguments": {"x": 1}, "result": "seen"}] if GATES[gate].looks else []
+
+
+@pytest.mark.parametrize("way", ANSWERS)
+@pytest.mark.short_form("way", 2)
+def test_matrix_of_answers(db: spangrade.Database, way: str) -> None:
+    def answer(text: str) -> dict[str, Any]:
+        return {"text": "ok", **ANSWERS[way](calls_of(text), GATES[text].hidden)}
+
+    found = driven(db, answer)
+    assert passes(found) == [], found
+
+
+@pytest.mark.parametrize("way", ANSWERS)
+@pytest.mark.short_form("way", 3)
+def test_matrix_over_http(db: spangrade.Database, way: str) -> None:
+    def respond(path: str, headers: Any, body: Any) -> Any:
+        gate = body["text"]
+        return json_answer({"text": "ok", **ANSWERS[way](calls_of(gate), GATES[gate].hidden)})
+
+    with served(respond) as url:
+        found = driven(db, HttpAgent(url))
+    assert passes(found) == [], found
+
+
+def test_mirror_over_http(db: spangrade.Database) -> None:
+    def respond(path: str, headers: Any, body: Any) -> Any:
+        return json_answer({"text": "ok", "tool_calls": calls_of(body["text"])})
+
+    with served(respond) as url:
+        found = driven(db, HttpAgent(url))
+    assert not_passed(found).keys() == {"declared"}, UNDECLARED
+
+
+def completion(**message: Any) -> Any:
+    return json_answer({"choices": [{"message": {"role": "assistant", "content": "ok", **message}}]})
+
+
+# What a chat completion has, to hide a call.
+COMPLETIONS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "no list": lambda tool: {},
+    "null": lambda tool: {"tool_calls": None},
+    "requested": lambda tool: {
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": tool, "arguments": "{}"}}]
+    },
+    "the earlier form": lambda tool: {"tool_calls": [], "function_call": {"name": tool, "arguments": "{}"}},
+    "another word": lambda tool: {"tool_calls": [], "tool_uses": [{"name": tool}]},
+}
+
+
+@pytest.mark.parametrize("way", COMPLETIONS)
+@pytest.mark.short_form("way", 3)
+def test_matrix_of_chat_completions(db: spangrade.Database, way: str) -> None:
+    def respond(path: str, headers: Any, body: Any) -> Any:
+        return completion(**COMPLETIONS[way](GATES[body["messages"][-1]["content"]].hidden))
+
+    with served(respond) as url:
+        found = driven(db, ChatAgent(url, "m"))
+    assert passes(found) == [], found
+
+
+def test_mirror_of_chat_completions(db: spangrade.Database) -> None:
+    """What a model requests may not have run: gates that expect `look` cannot be met at this door."""
+    with served(lambda *asked: completion(tool_calls=[])) as url:
+        found = driven(db, ChatAgent(url, "m"), ["forbidden", "at most", "before", "no calls"])
+    assert not_passed(found) == {}
+
+
+@pytest.mark.parametrize("way", [way for way in SPANS if way != NONE])
+@pytest.mark.short_form("way", 3)
+def test_matrix_of_imported_spans(db: spangrade.Database, tmp_path: Path, way: str) -> None:
+    file = tmp_path / "spans.jsonl"
+    file.write_text(json.dumps(otlp(way)) + "\n")
+    db.import_files([file])
+    found = verdicts(db, None)
+    assert passes(found) == [], found
+
+
+def test_mirror_of_imported_spans(db: spangrade.Database, tmp_path: Path) -> None:
+    file = tmp_path / "spans.jsonl"
+    file.write_text(json.dumps(otlp(NONE)) + "\n")
+    db.import_files([file])
+    assert not_passed(verdicts(db, None)) == {}
+
+
+@pytest.mark.parametrize("way", [way for way in MESSAGES if way != NONE])
+@pytest.mark.short_form("way", 2)
+def test_matrix_of_imported_messages(db: spangrade.Database, tmp_path: Path, way: str) -> None:
+    file = tmp_path / "messages.jsonl"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in messages(way)))
+    db.import_files([file])
+    found = verdicts(db, None, OF_MESSAGES)
+    assert passes(found) == [], found
+
+
+def test_mirror_of_imported_messages(db: spangrade.Database, tmp_path: Path) -> None:
+    file = tmp_path / "messages.jsonl"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in messages(NONE)))
+    db.import_files([file])
+    found = verdicts(db, None, OF_MESSAGES)
+    assert not_passed(found).keys() == {"trajectory"}  # whether a name is an agent's is not recorded
+
+
+OF_MESSAGES = [name for name in GATES if name != "declared"]  # messages have no declarations of tools
