@@ -76,7 +76,7 @@ class Message(NamedTuple):
     """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none.
 
     `unread` are the types of its parts that nobody knows, if it is the model's; `code_runs` is how often code
-    ran on the side of the model's provider; `is_wordless` says that it shows what is no text.
+    ran on the side of the model's provider; `is_wordless` says that it shows something other than text.
     """
 
     role: str | None

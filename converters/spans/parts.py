@@ -202,7 +202,7 @@ def _text(part: dict[str, Any]) -> str | None:
 
 
 def _said(part: Mapping[str, Any], type_: str) -> str | None:
-    """Return what a person reads or hears of a part that is no text: a refusal, a transcript of audio."""
+    """Return what a person reads or hears of a part other than text: a refusal, a transcript of audio."""
     words = snake_case(type_).split("_")
     if "refusal" in words:
         return first_text_of(part, ("refusal", "text", "content"))
@@ -217,7 +217,7 @@ def said_beside(message: Mapping[str, Any]) -> str | None:
 
 
 def is_wordless(part: Any) -> bool:
-    """Return whether a part shows a person something that is no text: an image, a file, what nobody knows."""
+    """Return whether a part shows a person something other than text: an image, a file, what nobody knows."""
     type_ = text(part.get("type")) if isinstance(part, dict) else None
     return type_ is not None and kind_of_type(type_) in ("nothing", "unknown")
 
