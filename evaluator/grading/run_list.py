@@ -46,14 +46,14 @@ def refuse_itself(first: str | None, second: str | None, names: tuple[str, str])
 
 
 def no_run(text: str, path: Path) -> InputError:
-    """Return the error that a database has no run of a name, with the command that makes the first."""
+    """Return the error that a database has no run of a name, with what helps: the command that makes the first."""
     command = "`spangrade run AGENT DATASET`"
     if text == LATEST:
         help_ = f"{command} makes the first"
     elif text.startswith(BRANCH):
         help_ = f"{command} with the branch {text.removeprefix(BRANCH)} checked out makes the first"
     else:
-        help_ = f"`spangrade runs` lists them, and {command[:-1]} --name {text}` makes one"
+        help_ = "`spangrade runs` lists them"
     return InputError(f'no run "{text}" in {path}: {help_}')
 
 

@@ -79,7 +79,7 @@ def test_a_baseline_is_that_of_before_the_run(
     [
         ("latest", "`spangrade run AGENT DATASET` makes the first"),
         ("branch:main", "with the branch main checked out makes the first"),
-        ("other", "`spangrade run AGENT DATASET --name other` makes one"),
+        ("other", "`spangrade runs` lists them"),
     ],
 )
 @pytest.mark.parametrize("is_empty", [True, False])
