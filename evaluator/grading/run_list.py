@@ -46,7 +46,7 @@ def refuse_itself(first: str | None, second: str | None, names: tuple[str, str])
 
 
 def no_run(text: str, path: Path) -> InputError:
-    """Return the error that a database has no run of a name, with what helps: the command that makes the first."""
+    """Return the error that a database has no run of a name, with the command that helps."""
     command = "`spangrade run AGENT DATASET`"
     if text == LATEST:
         help_ = f"{command} makes the first"

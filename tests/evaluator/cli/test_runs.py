@@ -106,7 +106,7 @@ def test_a_run_is_found_by_its_name_its_branch_its_id_and_as_the_latest(graded: 
         assert find_run_id(store, "latest") == find_run_id(store, "branch:trunk") == second
         assert find_run_id(store, second[:6]) == second
         for unknown in ("bass", "branch:main"):
-            with pytest.raises(InputError, match=f'no run "{unknown}" in .*: `spangrade runs` lists them'):
+            with pytest.raises(InputError, match=f'no run "{unknown}" in .*: `spangrade run'):
                 find_run_id(store, unknown)
         with pytest.raises(InputError, match="give more of the id"):
             find_run_id(store, "")
