@@ -1,7 +1,7 @@
 """The matrix of hidden calls: ways to hide a call, gates that it breaks, and agents that hide it.
 
 No cell may be a pass. Without a hidden call, no cell is inconclusive where calls are recorded. A way, a gate
-or a door more is a row more; a cell that cannot exist says why (`IMPOSSIBLE`).
+or a door more is a row more; a cell that cannot exist says why, beside its door.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ from hidden_calls import (
     passes,
     verdicts,
 )
+from paths import ROOT
 from served_agents import json_answer, served
 
 import spangrade
@@ -106,6 +111,46 @@ def test_mirror_of_the_runner_of_tests(tmp_path: Path) -> None:
     path = tmp_path / "spangrade.duckdb"
     assert held(path, NONE) == {}
     assert not_passed(verdicts(spangrade.open(path), None)) == {}
+
+
+TESTS = """
+import pytest
+from hidden_calls import GATES, act
+from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
+
+@pytest.mark.parametrize("gate", GATES)
+def test_gate(conversation, gate):
+    def answer(text):
+        act(text, {way!r})
+        return "ok"
+
+    expected = [ToolCall("look", {{"x": 1}})] if GATES[gate].looks else []
+    conversation(answer, [UserTurn(gate), AgentTurn("ok", expected)]).run_sync()
+"""
+
+
+def asked_by_pytest(folder: Path, way: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    """Run pytest on a test for each gate; return how many failed, and the verdicts on what is stored."""
+    (folder / "test_it.py").write_text(TESTS.format(way=way))
+    command = [sys.executable, "-m", "pytest", "test_it.py", "--spangrade-db", "spangrade.duckdb", "-q"]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT / "src")])}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=paths, check=False)
+    failed = re.search(r"^(\d+) failed", done.stdout, re.MULTILINE)
+    found = verdicts(spangrade.open(folder / "spangrade.duckdb"), None)
+    return int(failed[1]) if failed else 0, found
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("way", HIDING)
+def test_matrix_of_pytest(tmp_path: Path, way: str) -> None:
+    failed, found = asked_by_pytest(tmp_path, way)
+    assert (failed, passes(found)) == (len(GATES), []), found
+
+
+@pytest.mark.exhaustive
+def test_mirror_of_pytest(tmp_path: Path) -> None:
+    failed, found = asked_by_pytest(tmp_path, NONE)
+    assert (failed, not_passed(found)) == (0, {})
 
 
 # What a server answers beside the text, to hide a call of a tool; `calls` are those that it lists.
