@@ -35,7 +35,9 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
         return None
     sessions: dict[str, list[Mapping[str, Any]]] = {}
     for line in lines:
-        if isinstance(line, dict) and line.get("type") in _SPOKEN and isinstance(line.get("sessionId"), str):
+        if not isinstance(line, dict) or not isinstance(kind := line.get("type"), str):
+            continue
+        if kind in _SPOKEN and isinstance(line.get("sessionId"), str):
             sessions.setdefault(line["sessionId"], []).append(line)
     if not sessions:
         return iter([Problem("", "a transcript of Claude Code without a message")])

@@ -73,7 +73,13 @@ class AgentOptions:
     @property
     def again(self) -> str:
         """The command that runs the same agent over the same questions."""
-        given = {"--http": self.http, "--openai": self.openai, "--model": self.model}
+        given = {
+            "--http": self.http,
+            "--http-body": self.http_body,
+            "--http-reply": self.http_reply,
+            "--openai": self.openai,
+            "--model": self.model,
+        }
         words = [quote(one) for one in (self.agent, self.dataset) if one]
         words += [f"{name} {quote(value)}" for name, value in given.items() if value]
         return " ".join(["spangrade run", *words])

@@ -20,6 +20,16 @@ from spangrade.tracer.base.plugins import plugins
 
 ENTRY_POINTS = "spangrade.judges"
 
+# Of models that are not Gemini's, by how their names begin.
+_PROVIDERS = {
+    "gpt-": "openai",
+    "chatgpt-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+}
+
 _in_use: list[Judge] = []
 # Of the grading run that asks, so that runs in several threads keep their own judge and budget.
 _of_run: ContextVar[Judge | None] = ContextVar("spangrade_judge", default=None)
@@ -37,6 +47,10 @@ def load_judge(model: str | None = None) -> Judge:
     model = model or os.environ.get(MODEL_VARIABLE) or DEFAULT_MODEL
     provider, slash, name = model.partition("/")
     if not slash:
+        if (
+            meant := next((to for begins, to in _PROVIDERS.items() if model.startswith(begins)), None)
+        ) is not None:
+            raise InputError(f'judge model "{model}": its provider is missing; did you mean {meant}/{model}?')
         return GeminiJudge(model)
     judges = {plugin.name: plugin for plugin in plugins(ENTRY_POINTS)}
     if provider not in judges:

@@ -152,11 +152,15 @@ def metric(
     choices: tuple[str, ...] = (),
     scale: tuple[float, float] | None = None,
     grows: bool = False,
+    **others: Any,
 ) -> Metric | Callable[[Function], Metric]:
     """Make a function a `Metric` with its name, described by the first line of its docstring.
 
     `@metric` alone does, where nothing else is to be said. Raises TypeError for `needs` of several parts.
     """
+    if others:
+        known = 'a smaller value is better: @metric(unit="count", higher_is_better=False)'
+        raise TypeError(f"@metric has no {', '.join(others)}; where {known}")
     if not isinstance(needs, str | None):
         raise TypeError(f"needs: expected the name of one part of the question, found {needs!r:.80}")
 

@@ -101,9 +101,16 @@ def _with_parameter(metric: Metric, parameter: str | None) -> Metric:
 
 
 def _with_threshold(metric: Metric, sign: str, text: str) -> Metric:
-    expected = {True: ">=", False: "<=", None: ">= or <="}[metric.higher_is_better]
+    is_own = metric.name.partition(":")[0] not in load_metrics()
+    # A metric of the user's says its direction in the gate, where not in its definition.
+    both_ways = metric.higher_is_better is None or (is_own and metric.higher_is_better)
+    expected = ">= or <=" if both_ways else ">=" if metric.higher_is_better else "<="
     if sign not in expected.split(" or "):
-        raise InputError(f'metric "{metric.name}": expected {expected} before the threshold, found {sign}')
+        written = f"{sign[0]}=" if sign[0] in "<>" and f"{sign[0]}=" in expected else expected[:2]
+        raise InputError(
+            f'metric "{metric.name}": expected {expected} before the threshold, found {sign}; '
+            f"write {metric.name}{written}{text}"
+        )
     try:
         threshold = float(text)
     except ValueError as error:
@@ -111,5 +118,7 @@ def _with_threshold(metric: Metric, sign: str, text: str) -> Metric:
     low, high = metric.bounds
     if not low <= threshold <= high or math.isinf(threshold):
         bounds = f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
-        raise InputError(f'metric "{metric.name}": expected a threshold {bounds}, found {text}')
+        better = ", higher_is_better=False" if sign == "<=" else ""
+        line = f'; one that counts says so: @metric(unit="{metric.name}"{better})' if is_own else ""
+        raise InputError(f'metric "{metric.name}": expected a threshold {bounds}, found {text}{line}')
     return replace(metric, threshold=threshold, higher_is_better=sign == ">=")

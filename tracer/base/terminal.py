@@ -71,7 +71,12 @@ def warn(*lines: str) -> None:
     """Print a message on standard error, after `spangrade:`.
 
     Lines after the first are indented, and nothing in a line begins another: no text looks like two messages.
+    Where the log is JSON, it is a line of that.
     """
+    if isinstance(_handler().formatter, _JsonFormatter):
+        record = logging.LogRecord("spangrade", logging.WARNING, "", 0, "\n".join(lines), None, None)
+        _handler().handle(record)
+        return
     text = _INDENT.join(map(one_line, lines))
     print(printable(f"spangrade: {text}"), file=sys.stderr, flush=True)
 

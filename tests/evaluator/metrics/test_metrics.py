@@ -568,10 +568,19 @@ def test_a_metric_is_asked_for_by_name_parameter_and_threshold(
         ("tool_recall>=", 'metric "tool_recall": expected a number after >=, found ""'),
         ("tool_recall>=1.5", 'metric "tool_recall": expected a threshold from 0 to 1, found 1.5'),
         ("tool_recall>=nan", 'metric "tool_recall": expected a threshold from 0 to 1, found nan'),
-        ("tool_recall<=0.5", 'metric "tool_recall": expected >= before the threshold, found <='),
-        ("tool_recall=0.5", 'metric "tool_recall": expected >= before the threshold, found ='),
-        ("agent_handoffs>3", 'metric "agent_handoffs": expected >= or <= before the threshold, found >'),
-        ("cost>=1", 'metric "cost": expected <= before the threshold, found >='),
+        (
+            "tool_recall<=0.5",
+            'metric "tool_recall": expected >= before the threshold, found <=; write tool_recall>=0.5',
+        ),
+        (
+            "tool_recall=0.5",
+            'metric "tool_recall": expected >= before the threshold, found =; write tool_recall>=0.5',
+        ),
+        (
+            "agent_handoffs>3",
+            'metric "agent_handoffs": expected >= or <= before the threshold, found >; write agent_handoffs>=3',
+        ),
+        ("cost>=1", 'metric "cost": expected <= before the threshold, found >=; write cost<=1'),
         ("cost<=-1", 'metric "cost": expected a threshold of 0 or more, found -1'),
         ("cost<=inf", 'metric "cost": expected a threshold of 0 or more, found inf'),
         ("cost:x", 'metric "cost" takes nothing after a colon, found "x"'),
