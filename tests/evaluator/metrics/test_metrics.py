@@ -578,7 +578,10 @@ def test_a_metric_is_asked_for_by_name_parameter_and_threshold(
         ),
         (
             "agent_handoffs>3",
-            'metric "agent_handoffs": expected >= or <= before the threshold, found >; write agent_handoffs>=3',
+            (
+                'metric "agent_handoffs": expected >= or <= before the threshold, found >; '
+                "write agent_handoffs>=3"
+            ),
         ),
         ("cost>=1", 'metric "cost": expected <= before the threshold, found >=; write cost<=1'),
         ("cost<=-1", 'metric "cost": expected a threshold of 0 or more, found -1'),
