@@ -50,6 +50,7 @@ def test_import_says_what_came_in_and_what_was_there(tmp_path: Path) -> None:
         "not_understood": {},
         "without_session": 0,
         "lacking": {},
+        "calls_unknown": {},
     }
     assert second == first | {"spans": 0, "duplicates": 44, "new_sessions": 0}
 
@@ -161,6 +162,7 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "driven",
         "raised",
         "calls_unknown",
+        "calls_outside",
     ]
     assert [session["handoffs"] for session in listed] == [
         [],
