@@ -33,7 +33,7 @@ from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, Datab
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.grading.origin import counts_by_origin, listed_origin, origin_condition
 from spangrade.evaluator.grading.run_list import list_runs
-from spangrade.evaluator.grading.session_list import find_session_id, list_sessions
+from spangrade.evaluator.grading.session_list import find_session_id, find_session_to_show, list_sessions
 from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.settings import (
     NO_SETTINGS,
@@ -784,12 +784,13 @@ class Database:
     def why(self, session_id: str) -> list[SpanReading]:
         """Return the spans of a session as they are read, each with what passes over them changed and why.
 
-        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session.
+        `session_id` names a session as it does for `graded_session`. Raises InputError if there is none.
         """
         from spangrade.evaluator.derive.sync.why import readings
 
         with self.stored.reading() as store:
-            return list(readings(store, find_session_id(store, session_id)))
+            found = find_session_to_show(store, session_id, self._callbacks.on_problem)
+            return list(readings(store, found))
 
     def lint(
         self,
@@ -837,15 +838,16 @@ class Database:
     def graded_session(self, session_id: str, run: str | None = None) -> GradedSession:
         """Return a session with its latest grade, or that of `run`, and its scores from elsewhere.
 
-        `session_id` may be an unambiguous beginning of an id. Raises InputError if there is no such session,
-        or no such run, or the run did not grade it.
+        `session_id` may be the unambiguous beginning of an id, or a golden question: then its newest session
+        is returned. Raises InputError if there is no such session, or no such run, or the run did not grade
+        it.
         """
         from spangrade.evaluator.grading.run_list import find_run_id
 
         with self.stored.reading() as store:
-            found = find_session_id(store, session_id)
-            given = external_scores(store, [found]).get(found, ())
             run_id = None if run is None else find_run_id(store, run)
+            found = find_session_to_show(store, session_id, self._callbacks.on_problem, run_id)
+            given = external_scores(store, [found]).get(found, ())
             grade = grades_of(store, [found], run_id).get(found)
             if run is not None and grade is None:
                 raise InputError(f"session {found}: run {run} did not grade it; expected a run that did")

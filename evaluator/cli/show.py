@@ -20,7 +20,10 @@ class ShowOptions:
 
 
 def show(one: OneSession, shown: ShowOptions, at: StoredIn, printed: Printed) -> None:
-    """Show what an agent did in one session, the verdict of the latest grade or of a run, and scores."""
+    """Show what an agent did in one session, the verdict of the latest grade or of a run, and scores.
+
+    Of a golden question it is the newest session, with the number of older ones on standard error.
+    """
     if shown.why:
         _show_why(one.session, at, printed)
         return

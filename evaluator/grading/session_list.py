@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from shlex import quote
 
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.origin import listed_origin, origin_condition
@@ -11,6 +12,8 @@ from spangrade.evaluator.grading.stored_grades import FAILED
 from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.terminal import counted
+from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import statement, text_literal
@@ -82,3 +85,28 @@ def find_session_id(store: Store, prefix: str) -> str:
     if len(ids) > 1 and ids[0] != prefix:
         raise InputError(f'"{prefix}" may be {ids[0]}, {ids[1]} or others: give more of the id')
     return ids[0]
+
+
+def find_session_to_show(
+    store: Store, named: str, on_problem: Callable[[Problem], None], run_id: str | None = None
+) -> str:
+    """Return the id of the session that an id, a golden question, or the beginning of an id names.
+
+    Of a question that is the newest session, among those that a run graded if there is one; `on_problem` is
+    called with the number of older ones. Raises InputError if there is none, or more than one.
+    """
+    query = statement("session_of_question", "spangrade.evaluator.grading").format(
+        sessions=sessions_query("session_id, start_ns, question_id")
+    )
+    rows = store.query(query, {"question": named, "run": run_id})
+    if not rows:
+        return find_session_id(store, named)
+    ((session_id, number),) = rows
+    if number > 1:
+        condition = f"question_id = {text_literal(named)}"
+        # In double quotes if it can be: those of a shell around single ones are hard to read.
+        word = f'"{condition}"' if set(condition).isdisjoint('"$`\\!') else quote(condition)
+        older = f"{counted(number - 1, 'older session')}: spangrade sessions --origin any --where {word}"
+        message = f"this is its newest session, {session_id}; {older}"
+        on_problem(Problem(f"question {named}", message, dropped=False))
+    return str(session_id)

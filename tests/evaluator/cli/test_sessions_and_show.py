@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +239,57 @@ def test_a_session_is_shown_as_a_run_graded_it(graded: Path, spangrade: Spangrad
     assert shown("april") == (2, [], [f'spangrade: no run "april" in {db}: {known}'])
     error = "session conversation-2: run one did not grade it; expected a run that did"
     assert shown("one") == (2, [], [f"spangrade: {error}"])
+
+
+@pytest.mark.exhaustive
+def test_of_a_question_its_newest_session_is_shown_with_a_word_of_the_older_ones(
+    spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text("def answer(text):\n    return 'Yes.'\n")
+    asked = ("a1", "a10", "it's", 'say "$x"', "only")
+    questions = [{"id": one, "user_inputs": [f"Is it {one}?"], "required_texts": ["Yes"]} for one in asked]
+    Path("golden.json").write_text(json.dumps(questions[:-1]))
+    Path("once.json").write_text(json.dumps(questions[-1:]))
+    for name in ("first", "second", "third"):
+        assert spangrade("run", "agent.py:answer", "golden.json", "--name", name).code == 0
+    assert spangrade("run", "agent.py:answer", "once.json").code == 0
+
+    def shown(named: str, *options: str) -> tuple[str, list[str]]:
+        done = spangrade("show", named, "--format", "json", *options)
+        assert done.code == 0
+        return json.loads("\n".join(done.out))["session_id"], done.err
+
+    sessions: dict[str, list[str]] = {one: [] for one in asked}
+    for row in public.open().list_sessions(sort="start").rows():
+        sessions[row["question_id"]].append(row["session_id"])
+    for one in asked[:-1]:
+        newest, (line,) = shown(one)
+        assert newest == sessions[one][-1]
+        about, _, command = line.partition(": spangrade ")
+        about_it = f"this is its newest session, {newest}; 2 older sessions"
+        assert about == f"spangrade: question {one}: {about_it}"
+        listed = json.loads("\n".join(spangrade(*shlex.split(command), "--format", "json").out))
+        assert [row["session_id"] for row in listed] == sessions[one]
+        assert shown(one, "--run", "first") == (sessions[one][0], [])
+        assert len(spangrade("show", one, "--why").err) == 1
+        assert shown(newest) == (newest, [])
+    assert shown("only") == (sessions["only"][0], [])
+    # What begins the ids of several is refused as before, and a verdict of a person is never of a guess.
+    assert "give more of the id" in spangrade("show", "a1-").err[-1]
+    for command in (("label", "a1", "fail", "--by", "ann"), ("score", "a1", "thumbs=1")):
+        refused = spangrade(*command)
+        assert (refused.code, "give more of the id" in refused.err[-1]) == (2, True)
+
+
+def test_an_id_of_a_session_is_that_session_although_a_question_has_it_too(tmp_path: Path) -> None:
+    write_sessions(tmp_path / "s.jsonl", [(one, [Said("Is it?", "Yes.")]) for one in ("a1", "b")])
+    (tmp_path / "golden.json").write_text(
+        '[{"id": "a1", "user_inputs": ["Is it?"], "required_texts": ["Yes"]}]'
+    )
+    database = public.open(tmp_path / "s.duckdb")
+    database.grade(tmp_path / "golden.json", spans=[tmp_path / "s.jsonl"])
+    assert database.graded_session("a1").session.session_id == "a1"
 
 
 def test_what_was_not_graded_has_no_verdict(spangrade: Spangrade, tmp_path: Path) -> None:
