@@ -184,7 +184,7 @@ class _Trace(MadeTrace):
             yield self._chat(one, parent, at_ns, instructions)
             for call in one.message.tool_calls:
                 found = results.of(call) if call.result is None else (call.result, at_ns)
-                if found is not None:
+                if found is not None and (call.name or found[0].name):  # a call without a name stays unknown
                     yield self._tool(call, *found, parent, at_ns)
 
     def _agent(self, name: str, turn: Span, at_ns: int) -> Span:
@@ -216,15 +216,16 @@ class _Trace(MadeTrace):
         return self._span("chat", parent, at_ns, at_ns, attributes)
 
     def _tool(self, call: MessageCall, result: ToolResult, end_ns: int, parent: Span, at_ns: int) -> Span:
+        name = call.name or result.name
         attributes = {
             semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
-            semconv.TOOL_NAME: call.name or "unknown",
+            semconv.TOOL_NAME: name,
             semconv.TOOL_CALL_ID: call.call_id,
             semconv.TOOL_CALL_ARGUMENTS: call.arguments,
             semconv.TOOL_CALL_RESULT: result.result,
             semconv.TOOL_OUTCOME: _outcome(result),
         }
-        made = self._span(f"execute_tool {call.name}", parent, at_ns, max(at_ns, end_ns), attributes)
+        made = self._span(f"execute_tool {name}", parent, at_ns, max(at_ns, end_ns), attributes)
         return made._replace(status="ERROR") if result.failed else made
 
     def _span(

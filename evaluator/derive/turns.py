@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from spangrade.converters.spans import values
+from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.observation import (
     Exchanging,
     Handoff,
+    MessageCall,
     ModelCall,
     Observation,
     RunSpan,
@@ -289,9 +291,19 @@ def _unread(group: Group) -> str | None:
     """Return why parts of the model's messages leave its calls unknown; None if all parts are known."""
     types = [type_ for o in chain(group.calls, group.exchanging) for type_ in o.exchange.unread]
     if not types:
-        return None
+        asking = group.calls or group.exchanging  # runs repeat what their model calls requested
+        return _nameless([call for o in asking for call in o.exchange.tool_calls], group.tools)
     names = ", ".join(f"`{type_}`" for type_ in dict.fromkeys(types))
     return f"a model's message has a part that is not known and may be a call: {names}"
+
+
+def _nameless(requested: Sequence[MessageCall], tools: Sequence[ToolUse]) -> str | None:
+    """Return that requests name no tool, if fewer tools' spans are left for them."""
+    nameless = sum(call.name is None for call in requested)
+    if not nameless:
+        return None
+    named = {call.call_id or call for call in requested if call.name and not is_answer(call.name)}
+    return None if nameless <= len(tools) - len(named) else "a model's message has a call without a name"
 
 
 def is_agents_own(observation: Observation) -> bool:

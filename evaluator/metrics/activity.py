@@ -45,9 +45,11 @@ def tool_success_rate(session: Session) -> Outcome:
     if in_doubt:
         what = f"whether {', '.join(dict.fromkeys(in_doubt))} failed is not recorded"
         return Inconclusive(f"{what}; record the result or the error", rate)
-    reason = f"failed: {', '.join(call.tool_name for call in failed)}" if failed else "no call failed"
+    names = [call.tool_name for call in failed]
+    reason = f"failed: {', '.join(names)}" if failed else "no call failed"
     spans = tuple(call.span_id for call in failed if call.span_id is not None)
-    return Score(rate, None, reason, spans, {"tool_calls": len(calls), "failed_tool_calls": len(failed)})
+    details = {"tool_calls": len(calls), "failed_tool_calls": len(failed), "failed_tools": names}
+    return Score(rate, None, reason, spans, details)
 
 
 @metric(unit="hand-offs", higher_is_better=None, grows=True)

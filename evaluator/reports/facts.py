@@ -5,19 +5,25 @@ None is unknown. The facts of a run's sessions wait in a temporary file, so that
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import orjson
 
 from spangrade.converters.datasets.files import writing
+from spangrade.evaluator.metrics.activity import (
+    agent_handoffs,
+    grounding_utilization,
+    sandbox_usage,
+    tool_success_rate,
+    tool_utilization,
+)
 from spangrade.evaluator.metrics.columns import (
     column,
     final_response,
@@ -25,12 +31,22 @@ from spangrade.evaluator.metrics.columns import (
     trace_summary,
     user_inputs,
 )
-from spangrade.evaluator.session import Session, ToolInteraction
+from spangrade.evaluator.metrics.latency import latency_metrics
+from spangrade.evaluator.metrics.metric import Metric, Score
+from spangrade.evaluator.metrics.usage import (
+    cache_efficiency,
+    cost,
+    output_density,
+    thinking_metrics,
+    token_usage,
+)
+from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import dumps
 
 _EPOCH = datetime(1970, 1, 1)  # of a time in UTC without a zone, as in the views
 
 
+_COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
 _PAYLOADS = ("system_instructions", "extracted_data", "custom_extract", "session_state", "session_trace")
 
 
@@ -84,6 +100,7 @@ def facts_line(session: Session) -> bytes:
 def facts(session: Session) -> dict[str, Any]:
     """Return the facts of a session: `columns` of the CSV, and `deterministic_metrics` of the summary."""
     metrics = deterministic_metrics(session)
+    tools = metrics["tool_utilization"]["tool_counts"]
     start = None if session.start_ns is None else _EPOCH + timedelta(microseconds=session.start_ns // 1000)
     columns = {
         "session_id": session.session_id,
@@ -94,7 +111,7 @@ def facts(session: Session) -> dict[str, Any]:
         "metric.turn_count": len(session.turns),
         "metric.tool_calls": metrics["tool_utilization"]["total_tool_calls"],
         "metric.tool_errors": metrics["tool_success_rate"]["failed_tool_calls"],
-        "metric.unique_tools": list(metrics["tool_utilization"]["tool_counts"]),
+        "metric.unique_tools": None if tools is None else list(tools),
         "user_inputs": user_inputs(session),
         "final_response": final_response(session),
         "sub_agent_trace": sub_agent_trace(session),
@@ -118,18 +135,34 @@ def _payloads(session: Session) -> dict[str, str | None]:
 
 
 def deterministic_metrics(session: Session) -> dict[str, dict[str, Any]]:
-    """Return what was measured of a session: groups of values with the keys of eval_summary.json."""
-    calls = [call for call in session.tool_interactions if not call.handoff]
-    return {**_tokens(session), "latency_metrics": _latency(session), **_tools(calls), **_activity(session)}
+    """Return what was measured of a session: groups of values with the keys of eval_summary.json.
+
+    What a metric measures is the metric's; where it is inconclusive, it is null.
+    """
+    return {**_tokens(session), "latency_metrics": _latency(session), **_tools(session), **_activity(session)}
+
+
+class _Measured(NamedTuple):
+    """What a metric measured: its value and its details; nothing if it is inconclusive."""
+
+    value: float | None
+    details: Mapping[str, Any]
+
+    @property
+    def whole(self) -> int | None:
+        """The value as the whole number that it is."""
+        return None if self.value is None else int(self.value)
+
+
+def _measured(metric: Metric, session: Session) -> _Measured:
+    outcome = metric(session)
+    return _Measured(outcome.value, outcome.details) if isinstance(outcome, Score) else _Measured(None, {})
 
 
 def _tokens(session: Session) -> dict[str, dict[str, Any]]:
     usage, calls = session.usage, [call for call in session.llm_calls if not call.unanswered]
-    known = usage.complete
-    tokens_in = usage.input_tokens if known else None
-    tokens_out = usage.output_tokens if known else None
-    cached, reasoning = usage.cached_input_tokens, usage.reasoning_tokens
-    answer = _difference(tokens_out, reasoning)
+    tokens = _measured(token_usage, session)
+    tokens_in, tokens_out, cached, reasoning = map(tokens.details.get, _COUNTS)
     thinking = [call.reasoning_tokens for call in calls]
     totals = _known([_sum(call.input_tokens, call.output_tokens) for call in calls])
     peak = None if totals is None else max(zip(totals, calls, strict=True), key=itemgetter(0))
@@ -137,22 +170,22 @@ def _tokens(session: Session) -> dict[str, dict[str, Any]]:
         "token_usage": {
             "llm_calls": usage.llm_calls,
             "models_used": None if session.models is None else list(session.models),
-            "total_tokens": _sum(tokens_in, tokens_out),
+            "total_tokens": tokens.whole,
             "prompt_tokens": tokens_in,
-            "completion_tokens": answer,
+            "completion_tokens": _difference(tokens_out, reasoning),
             "cached_tokens": cached,
-            "estimated_cost_usd": session.cost_usd,
+            "estimated_cost_usd": _measured(cost, session).value,
         },
         "cache_efficiency": {
-            "cache_hit_rate": _share(cached, tokens_in),
+            "cache_hit_rate": _measured(cache_efficiency, session).value,
             "total_cached_tokens": cached,
             "total_fresh_prompt_tokens": _difference(tokens_in, cached),
             "total_input_tokens": tokens_in,
         },
         "thinking_metrics": {
-            "reasoning_ratio": _share(reasoning, tokens_out),
+            "reasoning_ratio": _measured(thinking_metrics, session).value,
             "total_thinking_tokens": reasoning,
-            "total_candidate_tokens": answer,
+            "total_candidate_tokens": _difference(tokens_out, reasoning),
             "total_output_tokens": tokens_out,
             "turns_with_thinking": None
             if None in thinking
@@ -163,7 +196,7 @@ def _tokens(session: Session) -> dict[str, dict[str, Any]]:
             "peak_usage_span": None if peak is None else peak[1].span_id,
         },
         "output_density": {
-            "average_output_tokens": _share(tokens_out, usage.llm_calls),
+            "average_output_tokens": _measured(output_density, session).value,
             "total_output_tokens": tokens_out,
             "llm_calls_count": usage.llm_calls,
         },
@@ -171,56 +204,54 @@ def _tokens(session: Session) -> dict[str, dict[str, Any]]:
 
 
 def _latency(session: Session) -> dict[str, Any]:
-    latency = session.latency
+    measured = _measured(latency_metrics, session)
     return {
-        "total_latency_seconds": latency.total_s,
-        "average_turn_latency_seconds": _share(latency.total_s, len(session.turns)),
-        "llm_latency_seconds": latency.llm_s,
-        "tool_latency_seconds": latency.tool_s,
-        "time_to_first_response_seconds": latency.first_response_s,
+        "total_latency_seconds": measured.value,
+        "average_turn_latency_seconds": measured.details.get("average_turn_s"),
+        "llm_latency_seconds": session.latency.llm_s,
+        "tool_latency_seconds": session.latency.tool_s,
+        "time_to_first_response_seconds": session.latency.first_response_s,
     }
 
 
-def _tools(calls: Sequence[ToolInteraction]) -> dict[str, dict[str, Any]]:
-    counts = Counter(call.tool_name for call in calls)
-    ran = [call for call in calls if call.ran]
-    known = all(call.ok is not None for call in ran)
-    failed = [call.tool_name for call in ran if call.ok is False]
+def _tools(session: Session) -> dict[str, dict[str, Any]]:
+    used, succeeded = (_measured(each, session) for each in (tool_utilization, tool_success_rate))
+    without = {"tool_calls": 0, "failed_tool_calls": 0, "failed_tools": []} if used.value == 0 else {}
+    outcome = succeeded.details or without
     return {
         "tool_utilization": {
-            "total_tool_calls": len(calls),
-            "unique_tools_used": len(counts),
-            "tool_counts": dict(counts),
+            "total_tool_calls": used.whole,
+            "unique_tools_used": used.details.get("unique_tools"),
+            "tool_counts": used.details.get("tool_counts"),
         },
         "tool_success_rate": {
-            "tool_success_rate": _share(len(ran) - len(failed), len(ran)) if known else None,
-            "total_tool_calls": len(ran),
-            "failed_tool_calls": len(failed) if known else None,
-            "failed_tools_list": failed if known else None,
+            "tool_success_rate": succeeded.value,
+            "total_tool_calls": outcome.get("tool_calls"),
+            "failed_tool_calls": outcome.get("failed_tool_calls"),
+            "failed_tools_list": outcome.get("failed_tools"),
         },
     }
 
 
 def _activity(session: Session) -> dict[str, dict[str, Any]]:
-    calls, agents, handoffs = session.llm_calls, session.agents, session.handoffs
-    chunks = _known([call.grounding_chunks for call in calls])
-    runs = _known([call.code_executions for call in calls])
+    agents, handoffs = session.agents, _measured(agent_handoffs, session)
+    grounded, sandbox = (_measured(each, session) for each in (grounding_utilization, sandbox_usage))
     return {
         "grounding_utilization": {
-            "total_grounding_chunks": None if chunks is None else sum(chunks),
-            "total_grounded_responses": None if chunks is None else sum(map(bool, chunks)),
-            "total_llm_responses": len(calls),
+            "total_grounding_chunks": grounded.details.get("grounding_chunks"),
+            "total_grounded_responses": grounded.details.get("grounded_llm_calls"),
+            "total_llm_responses": len(session.llm_calls),
         },
         "agent_handoffs": {
-            "total_handoffs": None if handoffs is None else len(handoffs),
+            "total_handoffs": handoffs.whole,
             "unique_agents_count": None if agents is None else len(agents),
             "agents_invoked_list": None if agents is None else list(agents),
         },
         # Which operations ran is not recorded: it is known only if none did.
         "sandbox_usage": {
-            "total_sandbox_ops": None if runs is None else sum(runs),
-            "unique_ops_used": 0 if runs is not None and not any(runs) else None,
-            "sandbox_tools_used": {} if runs is not None and not any(runs) else None,
+            "total_sandbox_ops": sandbox.whole,
+            "unique_ops_used": 0 if sandbox.value == 0 else None,
+            "sandbox_tools_used": {} if sandbox.value == 0 else None,
         },
     }
 
@@ -236,7 +267,3 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def _difference(whole: int | None, part: int | None) -> int | None:
     return None if whole is None or part is None else whole - part
-
-
-def _share(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None

@@ -136,3 +136,32 @@ def test_code_without_a_call_is_forbidden_as_code_execution_alone(door: Door) ->
         assert graded(spans, forbidden_tools=[name]).verdict == "failed"
     assert graded(spans, forbidden_tools=["web_search"]).verdict == "passed"
     assert graded(spans, reference_tool_interactions=[]).verdict == "passed"
+
+
+@pytest.mark.parametrize("references", GATES.values(), ids=GATES)
+@pytest.mark.parametrize("door", DOORS)
+def test_a_call_without_a_name_leaves_calls_unknown(door: Door, references: dict[str, Any]) -> None:
+    part = {"type": "tool_use", "id": "t1", "input": {"a": 1}}
+    assert graded(door([part]), **references).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("references", GATES.values(), ids=GATES)
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": "{}"},
+        {"openinference.span.kind": "TOOL", "input.value": "{}"},
+        {"langfuse.observation.type": "tool", "langfuse.observation.input": "{}"},
+    ],
+)
+def test_a_tool_s_span_without_a_name_cannot_pass(
+    attributes: dict[str, Any], references: dict[str, Any]
+) -> None:
+    (model,) = of_spans([])
+    times = {"start_ns": 1, "end_ns": 2}
+    tool = model._replace(span_id="2" * 16, name="", parent_span_id="1" * 16, attributes=attributes, **times)
+    assert graded([model, tool], **references).verdict == "inconclusive"
+    named = tool._replace(
+        attributes={**attributes, "gen_ai.tool.name": "find", "tool.name": "find"}, name="find"
+    )
+    assert session_of([model, named]).tool_interactions[0].tool_name == "find"

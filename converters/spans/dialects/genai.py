@@ -41,6 +41,7 @@ from spangrade.converters.spans.observation import (
     ToolUse,
     Trait,
     TurnSpan,
+    changed,
     kind_of,
     shared_context,
     structure_of,
@@ -80,6 +81,7 @@ _OPERATIONS_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW,
 # Names of tool spans that are not tools: ADK's summaries of a round of parallel calls.
 _NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
 # Endings of the scopes of instrumentations that record the Model Context Protocol alone.
+NAMELESS = "a call of a tool whose name is not recorded"
 _PROTOCOLS = (".mcp", "fastmcp")
 _OF_CALLS = frozenset(
     {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
@@ -208,7 +210,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     Its `kind` is that which its operation names, unless it is given. A tool without a name is none.
     """
     named, tool, agent = _kind_and_names(span, attributes, kind)
-    kind = named or _kind_by_content(attributes)
+    is_nameless = named == "tool" and tool is None
+    kind = "other" if is_nameless else named or _kind_by_content(attributes)
     shape, count_names = _shape(_OF_A_SHAPE.intersection(attributes))
     conversation_id, previous = None, None
     if shape["conversation_id"] is not None:
@@ -264,7 +267,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
         frozenset(traits) if traits else NO_TRAITS,
     )
     if kind == "other":
-        return Structure(*common)
+        made = Structure(*common)
+        return changed(made, unfinished=NAMELESS) if is_nameless else made
     if kind == "llm":
         return ModelCall(
             *common,
@@ -453,7 +457,7 @@ def _kind_and_names(
             kind = "tool"
     if kind == "tool":
         tool = tool or _name_after(span, semconv.EXECUTE_TOOL)
-        if tool is None or tool in _NOT_TOOLS:
+        if tool in _NOT_TOOLS:
             kind = "other"
     elif kind == "agent":
         agent = agent or _name_after(span, semconv.INVOKE_AGENT)

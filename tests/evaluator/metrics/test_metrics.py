@@ -492,7 +492,13 @@ def test_activity_metrics_leave_handoffs_to_their_own() -> None:
     made = session([("hi", calls)], handoffs=(("shop", "cashier"),))
     assert [measured(name, made) for name in ("tool_utilization", "tool_success_rate", "agent_handoffs")] == [
         Score(3.0, None, "3 calls of 2 tools", (), {"unique_tools": 2, "tool_counts": {"find": 2, "pay": 1}}),
-        Score(2 / 3, None, "failed: find", ("find",), {"tool_calls": 3, "failed_tool_calls": 1}),
+        Score(
+            2 / 3,
+            None,
+            "failed: find",
+            ("find",),
+            {"tool_calls": 3, "failed_tool_calls": 1, "failed_tools": ["find"]},
+        ),
         Score(1.0, None, "shop to cashier", (), {"handoffs": [["shop", "cashier"]], "agents": ["shop"]}),
     ]
 

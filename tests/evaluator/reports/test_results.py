@@ -222,7 +222,7 @@ def test_the_summary_has_means_of_the_run_and_of_each_question(tmp_path: Path) -
         "output_density": {"average_output_tokens": 16, "total_output_tokens": 16, "llm_calls_count": 1},
         "latency_metrics": {
             "total_latency_seconds": 2,
-            "average_turn_latency_seconds": 2,
+            "average_turn_latency_seconds": 1,
             "llm_latency_seconds": 0.5,
             "tool_latency_seconds": 1,
             "time_to_first_response_seconds": 0.25,
@@ -325,3 +325,21 @@ def test_the_csv_has_the_columns_of_a_captured_one(tmp_path: Path) -> None:
             "score.hallucinations_v1",  # metrics of that run
             "score.safety_v1",
         }
+
+
+def test_what_a_metric_cannot_measure_is_null_in_reports() -> None:
+    made = session()
+    turns = tuple(one._replace(calls_unknown="no span has them") for one in made.turns)
+    groups = deterministic_metrics(replace(made, turns=turns))
+    assert {
+        key: value
+        for group in ("tool_utilization", "tool_success_rate")
+        for key, value in groups[group].items()
+    } == {
+        "total_tool_calls": None,
+        "unique_tools_used": None,
+        "tool_counts": None,
+        "tool_success_rate": None,
+        "failed_tool_calls": None,
+        "failed_tools_list": None,
+    }
