@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from command_line import run
+from served_agents import json_answer, served
 
 import spangrade
 
@@ -201,6 +203,32 @@ def test_a_server_stays_as_it_is(folder):
         refused = run("run", "golden.json", "--http", url, option, value)
         assert (refused.code, len(refused.err)) == (2, 1)
         assert problem in refused.err[0]
+
+
+@pytest.mark.exhaustive
+def test_the_command_that_asks_a_server_again_is_whole(folder):
+    def echo(_path, _headers, body):
+        return json_answer({"data": [{"reply": f"{body['q']} {(folder / 'said').read_text()}"}]})
+
+    question = {"id": "a 1", "user_inputs": ["Hi"], "required_texts": ["Hi yes"]}
+    (folder / "golden.json").write_text(json.dumps(question))
+    options = ["--http-body", '{"q": "{text}", "it\'s": 1}', "--http-reply", "$.data[0].reply"]
+    with served(echo) as url:
+        command = ["run", "golden.json", "--http", f"{url}/ask", *options]
+        (folder / "said").write_text("no")
+        failed = run(*command)
+        assert (failed.code, failed.out[0]) == (1, "1 session: 1 failed")
+        (again,) = [
+            one
+            for one in failed.out[-1].removeprefix("next: ").split(" \N{MIDDLE DOT} ")
+            if one.endswith(" --failed")
+        ]
+        words = shlex.split(again)
+        assert words[:2] == ["spangrade", "run"]
+        assert {*command} < {*words}
+        (folder / "said").write_text("yes")
+        green = run(*words[1:])
+        assert (green.code, green.out[0]) == (0, "1 session: 1 passed")
 
 
 @pytest.mark.exhaustive

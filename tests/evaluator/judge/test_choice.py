@@ -1,9 +1,12 @@
 """Which judge is asked where none is given."""
 
 import asyncio
+import json
 
 import pytest
+from command_line import spangrade
 from gemini_standin import MODEL, QUESTION, judge_of
+from paths import SAMPLE
 
 from spangrade.evaluator.judge import (
     Judgement,
@@ -15,6 +18,8 @@ from spangrade.evaluator.judge import (
 from spangrade.evaluator.judge.cache import default_cache_path
 from spangrade.evaluator.similarity_utils import is_similar_text
 from spangrade.tracer.base.errors import InputError
+
+SPANS = SAMPLE / "spans.otlp.jsonl"
 
 
 async def test_the_default_judge_asks_gemini_and_keeps_verdicts_where_the_variable_says(
@@ -84,3 +89,23 @@ def test_another_provider_is_one_class_and_an_entry_point(monkeypatch, tmp_path)
         InputError, match=r"judge 'nobody/x': no provider 'nobody' is installed; installed: .*acme"
     ):
         load_judge("nobody/x")
+
+
+@pytest.mark.parametrize(
+    ("model", "meant"),
+    [
+        ("gpt-4.1-mini", "openai/gpt-4.1-mini"),
+        ("chatgpt-4o-latest", "openai/chatgpt-4o-latest"),
+        ("o3-mini", "openai/o3-mini"),
+        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+    ],
+)
+def test_a_model_of_another_provider_is_never_asked_of_gemini(monkeypatch, tmp_path, model, meant):
+    (tmp_path / "g.json").write_text(json.dumps({"id": "q", "user_inputs": ["Hi"], "required_texts": ["Hi"]}))
+    expected = f'judge model "{model}": its provider is missing; did you mean {meant}?'
+    refused = spangrade("grade", "g.json", "--spans", SPANS, "--judge-model", model, cwd=tmp_path)
+    assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", f"spangrade: {expected}\n")
+    monkeypatch.setenv("SPANGRADE_JUDGE_MODEL", model)
+    with pytest.raises(InputError) as error:
+        load_judge()
+    assert str(error.value) == expected

@@ -202,6 +202,46 @@ def test_a_module_that_cannot_be_used_is_refused_with_its_line(file: Any, text: 
     assert str(error.value).replace(str(path), "FILE") == said
 
 
+def words_file(file: Any, more: str) -> Path:
+    """Write a module with the metric `words`: how many words the agent said in a session."""
+    counted = "float(sum(len(turn.final_response.split()) for turn in session.turns))"
+    return file(
+        "words.py", f"from spangrade import metric\n\n{more}\ndef words(session):\n    return {counted}\n"
+    )
+
+
+@pytest.mark.parametrize("more", ["@metric(unit='count')", "@metric(unit='count', higher_is_better=False)"])
+def test_a_gate_of_ones_own_metric_says_that_less_is_better(file: Any, tmp_path: Path, more: str) -> None:
+    path = words_file(file, more)
+    (asked,) = requested(["words<=13"], [path])
+    assert (asked.threshold, asked.higher_is_better) == (13, False)
+    done = spangrade(
+        "grade", "--spans", SPANS, "--metrics-file", path, "--metric", "words<=13", "--format", "json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    query = "SELECT value, passed FROM latest_scores WHERE metric = 'words'"
+    found = json.loads(spangrade("sql", query, "--format", "json", cwd=tmp_path).stdout)
+    assert done.stderr == ""
+    assert {row["passed"] for row in found} == {True, False}
+    assert [row["passed"] for row in found] == [row["value"] <= 13 for row in found]
+
+
+def test_a_gate_that_ones_own_metric_cannot_have_ends_with_the_line_that_works(file: Any) -> None:
+    with pytest.raises(InputError) as refused:
+        requested(["words<=3"], [words_file(file, "@metric")])
+    line = '@metric(unit="words", higher_is_better=False)'
+    assert str(refused.value).endswith(f"; one that counts says so: {line}")
+    (asked,) = requested(["words<=3"], [words_file(file, line)])
+    assert (asked.threshold, asked.higher_is_better) == (3, False)
+    with pytest.raises(InputError) as misspelt:
+        requested(["words<=3"], [words_file(file, '@metric(better="lower")')])
+    assert str(misspelt.value).endswith(
+        'a smaller value is better: @metric(unit="count", higher_is_better=False)'
+    )
+    with pytest.raises(InputError, match=r"; write words<=3$"):
+        requested(["words<3"], [words_file(file, line)])
+
+
 def test_a_metric_of_a_file_takes_the_place_of_one_that_comes_with_spangrade_and_needs_no_reference(
     file: Any, tmp_path: Path
 ) -> None:

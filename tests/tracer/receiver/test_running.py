@@ -8,6 +8,8 @@ import logging
 import os
 import signal
 import ssl
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Thread
@@ -80,6 +82,27 @@ def test_what_is_rejected_is_one_line_a_minute_with_what_from_where_and_how_many
         ("WARNING", f"rejected 2 spans of an accepted request of 127.0.0.1: {reasons}"),
         ("INFO", "stopped"),
     ]
+    assert {tuple(one) for one in lines} == {("time", "level", "logger", "message")}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "levels"),
+    [((), 0, ["INFO", "INFO"]), (("--host", "0.0.0.0"), 2, ["WARNING"])],
+)
+def test_each_line_of_a_log_in_json_is_json_also_the_first_and_what_is_refused(
+    tmp_path: Path, options: tuple[str, ...], code: int, levels: list[str]
+) -> None:
+    ports = ("--http-port", "0", "--grpc-port", "0")
+    command = [sys.executable, "-m", "spangrade", "collect", "--db", "s.duckdb", *ports, *options]
+    environment = {name: value for name, value in os.environ.items() if name != "SPANGRADE_TOKEN"}
+    with subprocess.Popen(
+        [*command, "--log-format", "json"], stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+    ) as process:
+        first = process.stderr.readline()
+        if not code:
+            process.terminate()
+        lines = [json.loads(one) for one in (first, *process.stderr)]
+    assert (process.returncode, [one["level"] for one in lines]) == (code, levels)
     assert {tuple(one) for one in lines} == {("time", "level", "logger", "message")}
 
 
