@@ -6,12 +6,13 @@ or a door more is a row more; a cell that cannot exist says why, beside its door
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -108,7 +109,48 @@ def _of_other_provider(tool: str) -> None:
     OTHER_PROVIDER.get_tracer("other").start_span(f"execute_tool {tool}", attributes=attributes).end()
 
 
+@spangrade.agent("bot")
+def _pieces(tool: str) -> Generator[str]:
+    try:
+        yield "ok"
+        yield "and more"
+    finally:
+        TOOLS[tool](666)
+
+
+def _plain_pieces(tool: str) -> Generator[str]:
+    try:
+        yield "ok"
+        yield "and more"
+    finally:
+        TOOLS[tool](666)
+
+
+async def _async_pieces(tool: str) -> AsyncGenerator[str]:
+    try:
+        yield "ok"
+        yield "and more"
+    finally:
+        TOOLS[tool](666)
+
+
+def _closed_later(tool: str) -> None:
+    stream = _plain_pieces(tool)
+    next(stream)
+    _thread(stream.close, context=False, waits=True)
+
+
+def _left_to_the_loop(tool: str) -> None:
+    """Leave an async stream after its first piece: the event loop closes it, the collector without one."""
+    with contextlib.suppress(StopIteration):
+        _async_pieces(tool).__anext__().send(None)
+
+
 # What an agent in this process does, to hide a call of a tool.
+#
+# A stream that is left is a way of these doors alone. Servers' answers are read whole. Spans and messages
+# have what ran while a stream was closed as any other call; what a piece that never came would have asked
+# for, no agent ran. The messages of a bus are spans: see SPANS.
 WAYS: Mapping[str, Callable[[str], object]] = {
     NONE: lambda tool: None,
     "a thread with the context": lambda tool: _thread(lambda: TOOLS[tool](666), context=True, waits=False),
@@ -124,6 +166,9 @@ WAYS: Mapping[str, Callable[[str], object]] = {
     "another tracer provider": _of_other_provider,
     "a span that never ends": lambda tool: spangrade.tool(tool).start(),
     "a call that failed": lambda tool: _failing(tool),
+    "a stream that is left": lambda tool: next(_pieces(tool)),
+    "a stream that is closed after the reply": _closed_later,
+    "an async stream that is left": _left_to_the_loop,
 }
 
 
@@ -250,6 +295,17 @@ def _raw(chat: dict[str, Any], tool: str) -> None:
     set_value(chat, "gen_ai.system", "gcp.vertex.agent")
 
 
+def _of_bus(root: dict[str, Any], chat: dict[str, Any], tool: str) -> dict[str, Any]:
+    """Return a message between agents, in a trace of its own, with a request that no model call has."""
+    trace_id = f"{int(root['traceId'], 16) ^ 1:032x}"
+    attributes = [dict(one) for one in chat["attributes"]]
+    span = _child(root, "process manager", traceId=trace_id, parentSpanId="", attributes=attributes)
+    requested = {"type": "tool_call", "id": "b1", "name": tool, "arguments": {"x": 666}}
+    set_value(span, "gen_ai.output.messages", json.dumps([{"role": "assistant", "parts": [requested]}]))
+    set_value(span, "messaging.operation", "process")
+    return span
+
+
 # What a recording has of a hidden call: it changes the spans of a turn, and returns further ones.
 SPANS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], list[dict[str, Any]] | None]] = {
     NONE: lambda root, chat, tool: None,
@@ -269,6 +325,9 @@ SPANS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], list[dict[str, 
     "a sampled span": lambda root, chat, tool: root.update(traceState="ot=th:8"),
     "a dropped attribute": lambda root, chat, tool: [_without_name(_tool(root, tool))],
     "a raw payload": lambda root, chat, tool: _raw(chat, tool),
+    # Of imported spans and lakes alone: a bus in this process is a provider of spans like another; answers
+    # and messages have no spans.
+    "a message of a bus": lambda root, chat, tool: [_of_bus(root, chat, tool)],
 }
 
 

@@ -7,11 +7,13 @@ is an agent's by what is around it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from spangrade.converters.spans.observation import (
+    NO_TOKENS,
+    MessageCall,
     ModelCall,
     Notes,
     Observation,
@@ -35,7 +37,8 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
     """Return observations in which a span that only looks like a call is one only where it holds no other.
 
     A span with a model and tokens may be the sum of the calls inside it. One that names no operation counts
-    only in traces without other model calls, and one of a tool's outcome only directly below that tool.
+    only in traces without other model calls, and one of a tool's outcome only directly below that tool. A
+    message of a bus counts beside model calls if it requests a call that no other span has, without tokens.
     """
     if not any(_DOUBTFUL & o.traits for o in observations):
         return observations
@@ -51,6 +54,7 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
             passed.add((call.span.trace_id, above))
             above = parents.get((call.span.trace_id, above))
     has_calls = any(isinstance(o, ModelCall) and "of_bus" not in o.traits for o in calls)
+    unseen_by = _Requests(calls).unseen_by
 
     def is_none(o: Observation) -> bool:
         if _is_outcome(o):
@@ -58,17 +62,44 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
         return (
             o.span.node in around[type(o)]
             or ("by_shape" in o.traits and o.span.trace_id in certain)
-            or ("of_bus" in o.traits and has_calls)
+            or ("of_bus" in o.traits and has_calls and not unseen_by(o))
         )
 
-    return [
-        o
-        if not _DOUBTFUL & o.traits
-        else _structure(o)
-        if is_none(o)
-        else o._replace(notes=o.notes._replace(not_understood=None))
-        for o in observations
-    ]
+    def decided(o: Observation) -> Observation:
+        if not _DOUBTFUL & o.traits:
+            return o
+        if is_none(o):
+            return _structure(o)
+        if isinstance(o, ModelCall) and "of_bus" in o.traits and has_calls:
+            o = o._replace(tokens=NO_TOKENS)  # they may be those of a model call
+        return o._replace(notes=o.notes._replace(not_understood=None))
+
+    return [decided(o) for o in observations]
+
+
+class _Requests:
+    """The calls of tools that spans have which are no messages of a bus."""
+
+    def __init__(self, calls: Iterable[ModelCall | ToolUse]) -> None:
+        self._ids: set[str] = set()
+        self._without_id: Counter[str | None] = Counter()
+        for o in calls:
+            if "of_bus" in o.traits:
+                continue
+            for call in (
+                (o,) if isinstance(o, ToolUse) else (*o.exchange.tool_calls, *o.exchange.repeated_calls)
+            ):
+                if call.call_id:
+                    self._ids.add(call.call_id)
+                else:
+                    self._without_id[call.name] += 1
+
+    def unseen_by(self, o: Observation) -> bool:
+        """Return whether a message requests a call that has none of the ids, and no namesake without one."""
+        return isinstance(o, ModelCall) and any(map(self._is_unseen, o.exchange.tool_calls))
+
+    def _is_unseen(self, call: MessageCall) -> bool:
+        return call.call_id not in self._ids and not self._without_id[call.name]
 
 
 def _is_outcome(o: Observation) -> bool:

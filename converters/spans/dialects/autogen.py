@@ -67,7 +67,7 @@ def _message(base: Structure, message: Mapping[str, Any]) -> Observation:
         results = tuple(_result(one) for one in objects(content))
         return RunSpan(*base, exchange=MessageExchange(continues=True, tool_results=results))
     usage = json_object(message.get("models_usage"))
-    if not usage:
+    if not usage and message.get("type") != "ToolCallRequestEvent":
         return base
     calls = tuple(
         MessageCall(text(call.get("name")), text(call.get("id")), json_text(call.get("arguments")))

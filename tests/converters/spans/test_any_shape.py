@@ -411,6 +411,59 @@ def test_a_message_between_agents_is_no_model_call_beside_one(
     assert len(session.llm_calls) == calls
 
 
+def requesting(call_id: str | None, name: str) -> dict[str, Any]:
+    call = {"type": "tool_call", "name": name, "arguments": {}} | ({"id": call_id} if call_id else {})
+    return {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [call]}])}
+
+
+@pytest.mark.parametrize(
+    ("of_model", "is_call"),
+    [
+        (requesting("1", "rm"), False),
+        (requesting(None, "rm"), False),
+        (requesting("2", "rm"), True),
+        (requesting(None, "look"), True),
+        ({}, True),
+    ],
+)
+def test_a_message_between_agents_is_a_model_call_if_no_other_span_has_the_call_that_it_requests(
+    of_model: dict[str, Any], is_call: bool, tmp_path: Path
+) -> None:
+    chat = operation("chat") | MODEL | USAGE
+    message = span(2, 1, chat | BUS | requesting("1", "rm"))
+    spans = [span(1, None, operation("invoke_agent")), message, span(3, 1, chat | of_model)]
+    session = session_of(tmp_path, *spans)
+    assert (message.span_id in {call.span_id for call in session.llm_calls}) is is_call
+    assert (session.usage.input_tokens, session.usage.complete) == (10, not is_call)
+
+
+@pytest.mark.parametrize("call_id", ["1", None])
+def test_a_message_between_agents_is_no_model_call_if_a_tools_span_has_the_call_that_it_requests(
+    call_id: str | None, tmp_path: Path
+) -> None:
+    chat = operation("chat") | MODEL | USAGE
+    ran = operation("execute_tool", gen_ai__tool__name="rm")
+    ran |= {"gen_ai.tool.call.id": call_id} if call_id else {}
+    spans = [span(2, 1, chat | BUS | requesting("1", "rm")), span(3, 1, chat), span(4, 1, ran)]
+    session = session_of(tmp_path, span(1, None, operation("invoke_agent")), *spans)
+    assert [call.span_id for call in session.llm_calls] == [spans[1].span_id]
+
+
+def test_a_request_on_autogens_bus_is_one_without_the_models_usage(tmp_path: Path) -> None:
+    team = "a8765604-2f20-43c2-8bd6-0e43e84d6cd6"
+    requested = [{"id": "1", "name": "rm", "arguments": "{}"}]
+    message = {"type": "ToolCallRequestEvent", "models_usage": None, "content": requested}
+    received = {
+        "recipient_agent_type": f"Manager_{team}",
+        "sender_agent_type": f"shop_{team}",
+        "message": json.dumps({"message": message}),
+    }
+    step = span(1, None, received | BUS, scope="autogen SingleThreadedAgentRuntime")
+    process = step._replace(name=f"autogen process Manager_{team}")
+    session = session_of(tmp_path, process)
+    assert [call.tool_name for call in session.requested_calls] == ["rm"]
+
+
 def run_of(number: int, parent: int | None, agent: str, tokens: int) -> Span:
     usage = {"gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 2}
     return span(number, parent, operation("invoke_agent", gen_ai__agent__name=agent) | usage)
