@@ -72,7 +72,7 @@ def documents() -> Iterator[Document]:
             ),
         ),
     )
-    tests = ROOT / "tests" / "evaluator" / "testing" / "test_document.py"
+    tests = ROOT / "tests" / "evaluator" / "agents" / "test_document.py"
     evals = loaded(tests)
     yield Document(
         "Evals as unit tests",

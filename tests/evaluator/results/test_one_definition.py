@@ -19,6 +19,7 @@ OF_THE_TABLE = {
     "evaluator/watch/record.py": "a verdict is on what a session has now",
     "evaluator/lake/derive_slice.py": "the new rows of a lake",
     "evaluator/grading/stored_run.py": "a whole run, in the order in which it was written",
+    "evaluator/grading/session_of_question.sql": "the sessions that one run graded by a question, no verdict",
     "evaluator/judge/get_verdict.sql": "another table of this name: the cache of a judge's answers",
     "evaluator/judge/put_verdict.sql": "the same",
 }
