@@ -204,7 +204,9 @@ def test_a_comparison_and_a_metric_show_markup_as_text(page: Page, served: Serve
     page.get_by_role("link", name="side by side").first.click()
     visit(page, page.url)
     expect(page.locator(".side")).to_have_count(2)
-    visit(page, f"{served.url}/compare?{urlencode({'a': run, 'b': f'second {run}', 'c': run})}")
+    other = (number + 1) % len(CORPUS)
+    third = f"r{other}{CORPUS[other]}"
+    visit(page, f"{served.url}/compare?{urlencode({'a': run, 'b': f'second {run}', 'c': third})}")
     visit(page, f"{served.url}/trends?{urlencode({'metric': text, 'by': 'version'})}")
 
 
