@@ -29,10 +29,9 @@ _UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))  # below the bound,
 _KINDS: dict[Any, str] = {None: KINDS[0], "": KINDS[0], "UNSPECIFIED": KINDS[0]}
 _KINDS |= dict(enumerate(KINDS)) | {name: name for name in KINDS}
 _LONGEST = 1 << 22  # characters of a Python value: reading them takes 20 times as much memory
-# A text or a bracket, where the next item follows without a comma, as NumPy writes arrays; and other texts.
-_TEXT_OR_GAP = re.compile(
-    r"""((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[}\])])(?=\s+[{\['"(]))|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""",
-    re.DOTALL,
+# A text or a closing bracket, and whether the next item follows without a comma, as NumPy writes arrays.
+_TEXT_OR_BRACKET = re.compile(
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[}\])])(?=(\s+[{\['"(])?)""", re.DOTALL
 )
 _WRAPPERS = frozenset({"array", "Timestamp", "Decimal", "UUID"})
 _STATUSES: dict[Any, str] = {None: STATUSES[0], "": STATUSES[0]}
@@ -192,7 +191,7 @@ def cell(value: Any) -> Any:
     parsed = parse_json(value)
     if not isinstance(parsed, str) or not parsed.startswith(("[", "{", "array(")) or len(parsed) > _LONGEST:
         return parsed
-    source = _TEXT_OR_GAP.sub(lambda found: found[2] or f"{found[1]},", parsed)
+    source = _TEXT_OR_BRACKET.sub(lambda found: f"{found[1]}," if found[2] else found[1], parsed)
     try:
         return _written(ast.parse(source, mode="eval").body)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

@@ -289,7 +289,7 @@ def turn_of(number: int, group: Group) -> Turn:
 
 def _unread(group: Group) -> str | None:
     """Return why parts of the model's messages leave its calls unknown; None if all parts are known."""
-    types = [type_ for o in chain(group.calls, group.exchanging) for type_ in o.exchange.unread]
+    types = [type_ for o in group.exchanging for type_ in o.exchange.unread]
     if not types:
         asking = group.calls or group.exchanging  # runs repeat what their model calls requested
         return _nameless([call for o in asking for call in o.exchange.tool_calls], group.tools)

@@ -118,8 +118,7 @@ def calls_instead(answer: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_like(key: object, names: Sequence[str]) -> bool:
-    name = "".join(filter(str.isalnum, str(key).lower()))
-    return bool(get_close_matches(name, names, n=1, cutoff=0.8))
+    return bool(get_close_matches(_plain(key), names, n=1, cutoff=0.8))
 
 
 class Listed(NamedTuple):
