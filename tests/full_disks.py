@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,12 @@ import pytest
 
 @contextmanager
 def full_disk(free_bytes: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size: a write fails as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """Let no file of this process grow beyond a size: a write fails as on a full disk.
+
+    Python keeps the bytecode of what is imported meanwhile, cut, for everyone after it: it writes none.
+    """
+    before, writes_none = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
     try:
@@ -24,6 +29,7 @@ def full_disk(free_bytes: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handled)
+        sys.dont_write_bytecode = writes_none
 
 
 class Disk:

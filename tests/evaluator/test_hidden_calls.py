@@ -231,7 +231,10 @@ COMPLETIONS: dict[str, Callable[[str], dict[str, Any]]] = {
     "no list": lambda tool: {},
     "null": lambda tool: {"tool_calls": None},
     "requested": lambda tool: {
-        "tool_calls": [{"id": "1", "type": "function", "function": {"name": tool, "arguments": "{}"}}]
+        "tool_calls": [
+            {"id": name, "type": "function", "function": {"name": name.rstrip("2"), "arguments": "{}"}}
+            for name in ("look", f"{tool}2")
+        ]
     },
     "the earlier form": lambda tool: {"tool_calls": [], "function_call": {"name": tool, "arguments": "{}"}},
     "another word": lambda tool: {"tool_calls": [], "tool_uses": [{"name": tool}]},

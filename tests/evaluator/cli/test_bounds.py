@@ -35,5 +35,6 @@ def test_the_best_possible_value_is_a_bound_in_every_place(
         "sql", "SELECT outcome, passed FROM scores WHERE metric = 'cost_limit'", "--format", "json"
     )
     assert json.loads("".join(stored.out)) == [{"outcome": "bound", "passed": False}]
+    assert spangrade("grade", "golden.json").code == 1
     compared = spangrade("compare", "out", "latest", "--format", "json")
     assert "cost_limit" not in {one["metric"] for one in json.loads("".join(compared.out))["metrics"]}

@@ -605,8 +605,9 @@ def test_planted_defects_are_found_from_the_spans_to_the_comparison(
     assert found == dict.fromkeys(("passed", "tool_usage_accuracy", "unexpected_calls"), "worse")
     assert [flip["question_id"] for flip in value["broken"]] == planted
     assert value["fixed"] == []
-    itself = as_json(spangrade("compare", "--all", "bad-out", "bad-out", "--format", "json"))
-    differences = [metric["difference"] for metric in itself["metrics"]]
+    spangrade("grade", "bad/golden.json", "--db", "bad.duckdb", "--out", "again-out", *gates)
+    again = as_json(spangrade("compare", "--all", "bad-out", "again-out", "--format", "json"))
+    differences = [metric["difference"] for metric in again["metrics"]]
     assert {(one["estimate"], one["low"], one["high"]) for one in differences} == {(0, 0, 0)}
 
 

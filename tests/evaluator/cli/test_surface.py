@@ -89,12 +89,13 @@ def test_the_words_that_choose_sessions_are_the_same_everywhere(tmp_path, monkey
     questions = [{"id": one, "user_inputs": one, "required_texts": ["b"]} for one in "ab"]
     Path("golden.json").write_text(json.dumps(questions))
     assert run("run", "agent.py:answer", "golden.json", "--name", "first").code == 1
+    assert run("grade", "golden.json", "--run", "second").code == 1
     where = ("--where", "question_id = 'b'", "--since", "1d", "--sample", "100%")
     listed = json.loads("\n".join(run("sessions", *where, "--format", "json").out))
     assert [one["question_id"] for one in listed] == ["b"]
     assert run("sessions", "--version", "9", "--format", "json").out == ["[]"]
     assert json.loads("\n".join(run("explain", "first", *where, "--format", "json").out)) == []
-    compared = json.loads("\n".join(run("compare", "first", "first", *where, "--format", "json").out))
+    compared = json.loads("\n".join(run("compare", "first", "second", *where, "--format", "json").out))
     assert compared["compared"] == {"questions": 1, "of": 1}
     trend = json.loads("\n".join(run("trend", "passed", "--origin", "any", *where, "--format", "json").out))
     assert [point["mean"] for point in trend["points"]] == [1]
@@ -161,7 +162,8 @@ def test_every_result_has_the_same_forms(tmp_path, monkeypatch):
     graded = run("grade", "golden.json", "--format", "csv").out
     assert graded[0].split(",")[:4] == ["session_id", "question_id", "verdict", "reason"]
     assert [line.split(",")[1:3] for line in graded[1:]] == [["a", "passed"]]
-    compared = run("compare", "first", "first", "--format", "csv")
+    assert run("grade", "golden.json", "--run", "second").code == 0
+    compared = run("compare", "first", "second", "--format", "csv")
     assert (compared.code, "passed" in "".join(compared.out)) == (0, True)
     for command in (("sessions",), ("runs",), ("metrics",), ("doctor",), ("explain", "first"), ("lint",)):
         forms = {form: run(*command, "--format", form) for form in ("table", "json", "csv", "markdown")}

@@ -34,7 +34,7 @@ def mine(session):
 REPORTS: list[tuple[str | Path, ...]] = [
     ("grade", GOLDEN, "--out", "out"),
     ("audit", GOLDEN, "--out", "out"),
-    ("compare", "first", "first", "--out", "out"),
+    ("compare", "first", "second", "--out", "out"),
     ("view", "--export", "out"),
 ]
 WRITES: list[tuple[str | Path, ...]] = [
@@ -50,7 +50,8 @@ WRITES: list[tuple[str | Path, ...]] = [
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     path = copy_of_sample(tmp_path / "s.duckdb")
-    assert run("grade", GOLDEN, "--db", path, "--run", "first").code == 0
+    for name in ("first", "second"):
+        assert run("grade", GOLDEN, "--db", path, "--run", name).code == 0
     return path
 
 

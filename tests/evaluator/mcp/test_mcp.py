@@ -54,7 +54,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("runs", {}),
     ("grid", {"run": "latest"}),
-    ("compare", {"first": "latest", "second": "latest"}),
+    ("compare", {"first": "first", "second": "again"}),
     ("explain", {"run": "latest"}),
     ("rules", {}),
     ("rules", {"mine": True}),
@@ -86,6 +86,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mcp")
     path = folder / "s.duckdb"
     run(path, folder, "first", shop, QUESTIONS)
+    spangrade.open(path, settings=None).grade(folder / "golden.json", name="again")
     return path
 
 
@@ -135,7 +136,7 @@ async def test_garbage_is_refused_in_one_line_and_the_server_goes_on(client):
             ("sessions", {"after": "%%%"}, "this address of a page is damaged"),
             ("grid", {"run": "nothing"}, "no run"),
             ("explain", {"run": "'; DROP TABLE spans; --"}, "no run"),
-            ("compare", {"first": "latest", "second": "latest", "where": "1 = (SELECT"}, ""),
+            ("compare", {"first": "first", "second": "again", "where": "1 = (SELECT"}, ""),
             ("sql", {"query": "DELETE FROM spans"}, "SQL: expected a SELECT, found DELETE"),
             ("sql", {"query": "SELECT * FROM read_csv('/etc/passwd')"}, "SQL: "),
             ("sql", {"query": "SELECT 1; SELECT 2"}, "SQL: expected one SELECT, found 2 statements"),
@@ -157,7 +158,7 @@ async def test_garbage_is_refused_in_one_line_and_the_server_goes_on(client):
             ("sql", {"query": None}),
         ):
             assert "validation error" in await refused(client, tool, **arguments)
-        assert (await asked(client, "runs"))["about"] == {"runs": 1}
+        assert (await asked(client, "runs"))["about"] == {"runs": 2}
 
 
 @pytest.mark.exhaustive
@@ -192,7 +193,7 @@ async def test_over_http_only_who_has_the_token_is_answered(db):
     tools = Tools(spangrade.open(db, settings=None))
     with serving(tools, "s3cret") as url:
         async with over_http(url, "s3cret") as client:
-            assert (await asked(client, "runs"))["about"] == {"runs": 1}
+            assert (await asked(client, "runs"))["about"] == {"runs": 2}
         assert status(url) == 401
         assert status(url, authorization="Bearer other") == 401
     with serving(tools) as url:

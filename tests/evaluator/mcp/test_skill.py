@@ -66,8 +66,9 @@ def test_every_command_of_the_skill_works(tmp_path: Path, monkeypatch: pytest.Mo
     Path("agent.py").write_text(AGENT)
     Path("mine.py").write_text(METRIC)
     Path("spangrade.toml").write_text(SETTINGS)
-    assert run("run", "--name", "before").code == 1
-    (failed,) = json.loads("\n".join(run("sessions", "--failed", "--format", "json").out))
+    for name in ("before", "after"):
+        assert run("run", "--name", name).code == 1
+    failed = json.loads("\n".join(run("sessions", "--failed", "--format", "json").out))[-1]
     values = {"RUN": "before", "SESSION": failed["session_id"], "QUESTION": "where"}
     for line in commands():
         if line == "spangrade run --failed":  # the fix
