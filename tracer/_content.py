@@ -24,6 +24,11 @@ def set_content_capture(capture: bool | None) -> None:
     _override = capture
 
 
+def is_off_by_argument() -> bool:
+    """Return whether the application itself has switched content off, not the environment."""
+    return _override is False
+
+
 def content_captured() -> bool:
     """Return whether content is recorded: yes, unless it is switched off.
 

@@ -58,6 +58,10 @@ def configure(
     that the application has set stays in force; what it drops is written in the tracestate of the spans, and
     grading takes their sessions for incomplete.
 
+    What needs no package to record the spans and contents of the frameworks in this process is switched on,
+    unless the user has set it, content is not recorded, or another processor of the provider would receive
+    it, too (docs/dialects.md).
+
     `version` is the agent's and `prompt` that of its prompts, such as a commit: every span of the provider
     has them as `gen_ai.agent.version` and `spangrade.prompt`, unless it has its own (`session(version=…)`).
     Results are compared by them: `spangrade compare --by version`, `--by prompt`.
@@ -69,6 +73,7 @@ def configure(
         raise InputError(f"sample is {sample!r}: expected a share of the conversations, from 0 to 1")
     # Imported here to keep `import spangrade.tracer` fast in a process that only reads.
     from spangrade.tracer._content import set_content_capture
+    from spangrade.tracer.frameworks import switch_on
 
     if capture_content is not None:
         set_content_capture(capture_content)
@@ -80,6 +85,8 @@ def configure(
             _add_versions(provider, {semconv.AGENT_VERSION: version, semconv.PROMPT: prompt})
         if exporters:
             _extend(provider, exporters)
+    if not disabled:
+        switch_on(provider)
     return provider
 
 

@@ -8,6 +8,7 @@ provider (see `configure`) nothing is recorded. Nothing here raises into the age
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar, overload
 
@@ -17,11 +18,20 @@ from opentelemetry.trace import SpanKind
 
 from spangrade.tracer import _messages, semconv
 from spangrade.tracer._content import content_captured
-from spangrade.tracer._operation import CurrentSession, Operation, current, current_session, never_raising
+from spangrade.tracer._operation import (
+    CurrentSession,
+    Operation,
+    current,
+    current_session,
+    is_recording,
+    never_raising,
+)
 from spangrade.tracer._responses import read_response
 from spangrade.tracer.base.canonical_json import dumps, json_value, plain_text
+from spangrade.tracer.frameworks import switch_on
 
 F = TypeVar("F", bound=Callable[..., Any])
+_modules_seen = 0  # the number of loaded modules when the last run of an agent began
 
 
 class CurrentTurn(Operation):
@@ -78,6 +88,15 @@ class Agent(Operation):
             semconv.AGENT_ID: agent_id,
         }
         super().__init__(f"{semconv.INVOKE_AGENT} {plain_text(name)}", attributes)
+
+    @never_raising
+    def start(self, context: Context | None = None) -> None:
+        """Open the span; switch on what the frameworks that were imported since record by themselves."""
+        global _modules_seen
+        if len(sys.modules) != _modules_seen and is_recording():
+            _modules_seen = len(sys.modules)
+            switch_on(trace.get_tracer_provider())
+        super().start(context)
 
 
 class Tool(Operation):

@@ -14,7 +14,6 @@ from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.agents.adapters import Reply
-from spangrade.evaluator.agents.adapters.own_spans import Framework, not_recorded
 from spangrade.evaluator.agents.adapters.remote import UnreachableError
 from spangrade.evaluator.agents.drive import Driver
 from spangrade.evaluator.agents.exchange import Exchange, observed
@@ -31,6 +30,7 @@ from spangrade.evaluator.turn import UserTurn
 from spangrade.tracer import semconv
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.faults import Fault, Faults
+from spangrade.tracer.frameworks import Framework, not_recorded
 from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
 

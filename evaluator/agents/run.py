@@ -53,6 +53,7 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import ExitCode, InputError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.terminal import counted, warn
+from spangrade.tracer.frameworks import switch_on
 from spangrade.tracer.redaction import redaction
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.spool import has_receiver
@@ -89,6 +90,7 @@ def run_agent(
     user_model = model_of_user(questions, options)
     agent_text = agent if isinstance(agent, str) else None
     if agent_text is not None:
+        switch_on()  # before the agent's module imports what reads it
         agent = find_agent(agent_text)
     identity = identity_of(agent, agent_text)
     code = version_of(identity)
@@ -287,7 +289,7 @@ def _notes(conversations: Conversations, unpriced: int) -> Iterator[tuple[str, s
         yield "max_cost", f"the cost of {counted(unpriced, 'session')} is not known, and was not counted"
     if (framework := conversations.unrecorded) is not None:
         text = "no model call has a span, so that tokens and cost are unknown; to record them"
-        yield framework.name, f"{text}: {framework.lines}"
+        yield framework.name, f"{text}: {framework.advice}"
 
 
 def _not_run(tasks: Sequence[Task]) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.agents.adapters.own_spans import record_own_spans
 from spangrade.evaluator.turn import ToolCall, Turn, TurnEvent
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.plugins import load_plugins
+from spangrade.tracer.frameworks import switch_on
 
 GROUP = "spangrade.agents"
 FALLBACK = "callable"
@@ -53,7 +53,7 @@ def converse(agent: object, conversation_id: str) -> Answer:
     Raises:
         InputError: no adapter supports this kind of agent.
     """
-    record_own_spans()
+    switch_on()
     for adapter in _adapters().values():
         answer = adapter(agent, conversation_id)
         if answer is not None:

@@ -19,8 +19,8 @@ from paths import ROOT, SAMPLE
 
 import spangrade as sg
 from spangrade import GradeSpec, InputError, RunOptions
-from spangrade.evaluator.agents.adapters.own_spans import FRAMEWORKS
 from spangrade.evaluator.turn import AgentTurn, ToolCall
+from spangrade.tracer.frameworks import FRAMEWORKS
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 
