@@ -86,7 +86,7 @@ class Framework(NamedTuple):
     @property
     def settings(self) -> str:
         """The variables that record its contents, with their values."""
-        return " ".join(f"{one.name}={one.value}" for one in self.variables if one.value)
+        return " and ".join(f"{one.name}={one.value}" for one in self.variables if one.value)
 
 
 def _pydantic_ai(module: Any, content: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from spangrade.tracer.frameworks import GENAI
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
 
@@ -33,9 +34,7 @@ class Advice(NamedTuple):
 
 STREAMED = 'ask for usage in streamed answers: stream_options={"include_usage": True}'
 GENAI_CONTENT = (
-    f"set {CAPTURE_CONTENT_VARIABLE}=SPAN_AND_EVENT and "
-    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental (older instrumentations: "
-    f"{CAPTURE_CONTENT_VARIABLE}=true, and import the logs too)"
+    f"set {GENAI.settings} (older instrumentations: {CAPTURE_CONTENT_VARIABLE}=true, and import the logs too)"
 )
 OPENAI_TRACES = "OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA=0"
 CLIENT = Advice(

@@ -189,7 +189,7 @@ class Settling:
 def verdict_of(held: Held, prepared: Prepared, dialects: Sequence[Vendor]) -> Verdict:
     """Return the verdict on a conversation that is over, by its spans in this process."""
     session = build_session(held.session_id, "conversation", observe(held.spans, {}, dialects))
-    (grade,) = grade_sessions(prepared, [session], Coverage.none())
+    (grade,) = grade_sessions(prepared, [session], Coverage())
     return grade.verdict
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.spans.stacks import setting
+from spangrade.evaluator.derive.sync.places import Place, place_of
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
-from spangrade.evaluator.grading.match_questions import Candidates
+from spangrade.evaluator.grading.match_questions import Candidates, lacks_texts
 from spangrade.evaluator.grading.policy import CONVERSATION, Decision, MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.root_agent import renamed, root_agent, with_other_name
@@ -20,6 +23,8 @@ from spangrade.evaluator.grading.seen import as_seen, masked
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome
 from spangrade.evaluator.session import Session
+from spangrade.tracer.base.terminal import counted
+from spangrade.tracer.span import Span
 
 if TYPE_CHECKING:  # few grades redact
     from spangrade.tracer.redaction import Redaction
@@ -30,16 +35,36 @@ MAX_PENDING = 64
 MAX_ATTEMPTS = 8
 
 
-class Coverage(NamedTuple):
-    """The ids of the golden questions that sessions answer, and of those that they may answer."""
+@dataclass(slots=True)
+class Coverage:
+    """The ids of the golden questions that sessions answer, and of those that they may answer.
 
-    answered: set[str]
-    doubtful: set[str]
+    `without_texts` is the number of sessions whose questions are unknown because user texts are, and `place`
+    a span of the first of them.
+    """
 
-    @classmethod
-    def none(cls) -> Self:
-        """Return the coverage without a session."""
-        return cls(set(), set())
+    answered: set[str] = field(default_factory=set)
+    doubtful: set[str] = field(default_factory=set)
+    without_texts: int = 0
+    place: Place | None = None
+
+    def add(self, other: Coverage) -> None:
+        """Add the coverage of later sessions."""
+        self.answered |= other.answered
+        self.doubtful |= other.doubtful
+        self.without_texts += other.without_texts
+        self.place = self.place or other.place
+
+    def reason(self, spans_at: SpansAt) -> str:
+        """Return how many sessions have no texts of the user, and how these are recorded; empty if none."""
+        if not self.without_texts:
+            return ""
+        span = spans_at([self.place]).get(self.place) if self.place else None
+        sessions = counted(self.without_texts, "session")
+        return f"of {sessions} no user texts are recorded: {setting(span, 'content')}"
+
+
+SpansAt = Callable[[Iterable[Place]], Mapping[Place, Span]]
 
 
 class _Attempt(NamedTuple):
@@ -88,18 +113,31 @@ class _Pending(NamedTuple):
         ]
 
 
-def grade(prepared: Prepared, sessions: Iterable[Session]) -> Iterator[Grade]:
+def _no_spans(_: Iterable[Place]) -> Mapping[Place, Span]:
+    return {}
+
+
+def grade(prepared: Prepared, sessions: Iterable[Session], spans_at: SpansAt = _no_spans) -> Iterator[Grade]:
     """Yield a grade for each session, in order, then one for each golden question without a session."""
-    coverage = Coverage.none()
+    coverage = Coverage()
     yield from grade_sessions(prepared, sessions, coverage)
-    yield from grade_unanswered(prepared, coverage)
+    yield from grade_unanswered(prepared, coverage, spans_at)
 
 
-def grade_unanswered(prepared: Prepared, coverage: Coverage) -> Iterator[Grade]:
-    """Yield a grade for each golden question that no session answers, of those that were chosen."""
+def grade_unanswered(
+    prepared: Prepared, coverage: Coverage, spans_at: SpansAt = _no_spans
+) -> Iterator[Grade]:
+    """Yield a grade for each golden question that no session answers, of those that were chosen.
+
+    `spans_at` returns the spans at places: their stack says how the texts that lack are recorded.
+    """
+    lacking = ""
     for question in prepared.questions.golden_questions:
         if question.id not in coverage.answered:
-            verdict, reason = policy.unanswered(doubtful=question.id in coverage.doubtful)
+            lacking = lacking or coverage.reason(spans_at)
+            verdict, reason = policy.unanswered(
+                doubtful=question.id in coverage.doubtful, without_texts=lacking
+            )
             yield Grade(None, question.id, verdict, reason, {CONVERSATION: Inconclusive(reason)})
 
 
@@ -126,6 +164,8 @@ def grade_sessions(
         for session in sessions:
             candidates = questions.find(session)
             groups = candidates.groups
+            if not groups and session.session_id not in answers and lacks_texts(session):
+                coverage.add(Coverage(without_texts=1, place=place_of(session)))
             if len(groups) == 1:
                 question = groups[0].least_answered(sessions_of)
                 coverage.answered.add(question.id)

@@ -125,10 +125,9 @@ class QuestionIndex:
         question_id = self._answers.get(session.session_id, session.question_id)
         if question_id is not None:
             return self._of(self._by_id[question_id]) if question_id in self._by_id else self._of()
-        recorded = [turn.user_input for turn in session.turns if turn.user_input is not None]
-        if len(recorded) < len(session.turns):
+        if lacks_texts(session):
             return self._of()
-        inputs = tuple(map(normal_text, recorded))
+        inputs = tuple(normal_text(turn.user_input or "") for turn in session.turns)
         beginnings = self._beginnings(inputs)
         last = beginnings.pop() if len(beginnings) == len(inputs) > 0 else 0
         if last in self._whole:
@@ -168,6 +167,11 @@ class QuestionIndex:
         if known is None:
             known = self._expectations[question.id] = expectation(question)
         return known
+
+
+def lacks_texts(session: Session) -> bool:
+    """Return whether texts of the user decide which question a session answers, and one is not recorded."""
+    return session.question_id is None and any(turn.user_input is None for turn in session.turns)
 
 
 def expectation(question: GoldenQuestion) -> str:

@@ -360,10 +360,15 @@ def agreed(candidates: Sequence[GoldenQuestion], decisions: Mapping[str, Decisio
     return Decision(Verdict.INCONCLUSIVE, f"{ambiguous(candidates).reason}; {'; '.join(reasons)}")
 
 
-def unanswered(*, doubtful: bool) -> Decision:
-    """Return the decision on a golden question without a session; `doubtful` if some might answer it."""
+def unanswered(*, doubtful: bool, without_texts: str = "") -> Decision:
+    """Return the decision on a golden question without a session; `doubtful` if some might answer it.
+
+    `without_texts` says of how many sessions the user's texts are unknown, and how they are recorded.
+    """
     if doubtful:
         reason = "no session answers it for certain: others begin alike; --answers SESSION=ID says which does"
+    elif without_texts:
+        reason = f"no session is known to answer it: {without_texts}; --answers SESSION=ID names one"
     else:
         reason = "no session answers it; import one, or name it with --answers SESSION=ID"
     return Decision(Verdict.INCONCLUSIVE, reason)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from spangrade.evaluator.derive import load_batches, load_sessions
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.places import Place, spans_at
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.session import Session
-from spangrade.tracer.span import Problem
+from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.stored import Stored
 
@@ -78,6 +79,11 @@ class SessionReader:
             callbacks.on_problem(
                 Problem(f"session {session_id}", "deleted before it was read", dropped=False)
             )
+
+    def spans_at(self, places: Iterable[Place]) -> Mapping[Place, Span]:
+        """Return the spans at places, as far as they identify their instrumentation."""
+        with self._db.reading(derived=False, wait_s=RUN_WAIT_S) as store:
+            return spans_at(store, places)
 
     def _next_batch(self, store: Store) -> SessionRows:
         return load_batches(store, *self._ranges.pop()) if self._ranges else _NO_ROWS

@@ -113,9 +113,10 @@ def add_grades(
     if in_order is map:
         with use_judge_of_run(judge):
             read = prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
-            _add(run, grade(prepared, read if output is None else output.sessions(read)), output)
+            read = read if output is None else output.sessions(read)
+            _add(run, grade(prepared, read, sessions.spans_at), output)
         return
-    coverage = Coverage.none()
+    coverage = Coverage()
     with shared_file(prepared, judge) as shared:
         slices = (part for rows in sessions.read_rows(callbacks) for part in rows.slices(SLICE))
         jobs = ((part, None if output is None else output.of_slice()) for part in slices)
@@ -123,12 +124,11 @@ def add_grades(
             for problem in graded.problems:
                 callbacks.on_problem(problem)
             run.add_part(graded.run)
-            coverage.answered.update(graded.coverage.answered)
-            coverage.doubtful.update(graded.coverage.doubtful)
+            coverage.add(graded.coverage)
             if output is not None and graded.output is not None:
                 output.add_slice(graded.output)
     last = None if output is None else output.of_slice()
-    _add(run, grade_unanswered(prepared, coverage), last)
+    _add(run, grade_unanswered(prepared, coverage, sessions.spans_at), last)
     if output is not None and last is not None:
         output.add_slice(last)
 
@@ -161,7 +161,7 @@ def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
     """Grade a slice, in any process."""
     rows, output = job
     shared, prepared = read_shared(file)
-    run, coverage = Run(), Coverage.none()
+    run, coverage = Run(), Coverage()
     problems: list[Problem] = []
     with use_judge_of_run(NoJudge(shared.no_judge)):
         read = prepared.with_columns(run.noted(rows.decoded()), problems.append)

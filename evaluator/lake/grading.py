@@ -34,12 +34,14 @@ class Grading(NamedTuple):
 class SliceGrade(NamedTuple):
     """The result of grading a slice, or a run: verdicts, questions, and the gates that applied.
 
-    `answered` and `doubtful` are as in `Coverage`, `unanswered` the questions that no session answers.
+    `answered`, `doubtful` and `without_texts` are as in `Coverage`; no session answers the questions in
+    `unanswered`.
     """
 
     verdicts: Mapping[Verdict, int]
     answered: frozenset[str] = frozenset()
     doubtful: frozenset[str] = frozenset()
+    without_texts: int = 0
     applied: frozenset[str] = frozenset()
     prices: frozenset[str] = frozenset()
     unanswered: tuple[str, ...] = ()
@@ -71,7 +73,7 @@ def grading_by(spec: GradeSpec) -> Grading:
 
 def grade_slice(store: Store, grading: Grading) -> SliceGrade:
     """Grade the sessions of a slice and write their scores and verdicts."""
-    run, coverage = Run(grading.run_id), Coverage.none()
+    run, coverage = Run(grading.run_id), Coverage()
     for grade in grade_sessions(grading.prepared(), run.noted(load(store)), coverage):
         run.add(grade)
     insert_grades(store, run)
@@ -79,6 +81,7 @@ def grade_slice(store: Store, grading: Grading) -> SliceGrade:
         {verdict: count for verdict, count in run.verdicts.items() if count},
         frozenset(coverage.answered),
         frozenset(coverage.doubtful),
+        coverage.without_texts,
         frozenset(name for name, totals in run.metrics.items() if totals.applied),
         frozenset(run.price_overrides),
     )
@@ -92,8 +95,9 @@ def finish_run(
     `answered` are the questions that sessions of the lake answered in earlier runs.
     """
     parts = list(graded)
-    coverage = Coverage(set(answered).union(*(one.answered for one in parts)), set())
-    coverage.doubtful.update(*(one.doubtful for one in parts))
+    coverage = Coverage(set(answered))
+    for one in parts:
+        coverage.add(Coverage(set(one.answered), set(one.doubtful), one.without_texts))
     prepared = grading.prepared()
     run = prepared.new_run(grading.run_id)
     for grade in grade_unanswered(prepared, coverage):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spangrade.converters.spans.session_attributes import candidate_names
-from spangrade.evaluator.maintenance.stacks import Lack, setting
+from spangrade.converters.spans.stacks import Lack, setting
 from spangrade.tracer.span import Span
 
 _EXPORT = (

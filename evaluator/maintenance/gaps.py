@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction, Turn
+from spangrade.evaluator.derive.sync.places import Place, place_of
+from spangrade.evaluator.session import LLMCall, Session, ToolInteraction, Turn
 
 _TRAJECTORY = tuple(
     f"trajectory_{name}"
@@ -17,8 +18,6 @@ _TOOLS = tuple(
 )
 OF_TOKENS = ("token_usage", "cost", "cost_limit", "output_density", "context_saturation")
 OF_CALLS = (*OF_TOKENS, "cache_efficiency", "thinking_metrics", "grounding_utilization", "sandbox_usage")
-
-Place = tuple[str, str | None]  # the (trace id, span id) of a span
 
 
 class Gap(NamedTuple):
@@ -64,8 +63,7 @@ def _place(first: object, s: Session) -> Place | None:
     """Return the span of a call or tool; of anything else, that of the first model call or step."""
     if isinstance(first, LLMCall | ToolInteraction) and first.span_id:
         return first.trace_id, first.span_id
-    steps: tuple[LLMCall | Step, ...] = (*s.llm_calls, *s.trajectory)
-    return next(((step.trace_id, step.span_id) for step in steps if step.span_id), None)
+    return place_of(s)
 
 
 def _models(lacking: Sequence[object]) -> str:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from operator import add
 from typing import Any, NamedTuple
 
-import nanoarrow as na
-import orjson
-
 from spangrade.evaluator.derive import not_understood
 from spangrade.evaluator.derive.not_understood import ScopeSpans
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
+from spangrade.evaluator.derive.sync.places import spans_at
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice
@@ -20,9 +18,7 @@ from spangrade.evaluator.maintenance.gaps import OF_CALLS, Gap, session_gaps
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session, UnreadableSpan
 from spangrade.evaluator.watch.deliveries import given_up
-from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.spool import rejected_files
 from spangrade.tracer.store.sql import statement
 
@@ -147,7 +143,7 @@ def _gaps(sessions: Iterable[Session], span_counts: Mapping[str, _SpanCounts]) -
 
 def _advised(store: Store, gaps: Sequence[_SessionGap]) -> Iterator[Finding]:
     """Yield gaps as findings, each with the advice of the stack that recorded the session."""
-    spans = _spans(store, {gap.at for _, gap in gaps if gap.at and gap.code in LACKS})
+    spans = spans_at(store, {gap.at for _, gap in gaps if gap.at and gap.code in LACKS})
     equal: dict[str | None, str | None] = {}
     for session_id, gap in gaps:
         help_ = advice(gap.code, spans.get(gap.at) if gap.at else None, partly=gap.partly)
@@ -237,33 +233,3 @@ def _span_counts(store: Store, session_ids: Sequence[str] | None) -> Mapping[str
             before = counts.get(session_id, _SpanCounts())
             counts[session_id] = _SpanCounts(*map(add, before, row))
     return counts
-
-
-def _spans(store: Store, nodes: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str | None], Span]:
-    """Return spans by (trace id, span id), with the columns that identify their instrumentation."""
-    rows = sorted((trace_id, span_id) for trace_id, span_id in nodes if span_id)
-    wanted = arrow_rows(rows, {"trace_id": na.string(), "span_id": na.string()})
-    ((first, last),) = store.query(
-        "SELECT min(first_seq), max(last_seq) FROM derived.traces SEMI JOIN wanted USING (trace_id)",
-        wanted=wanted,
-    )
-    found = store.query(
-        "SELECT trace_id, span_id, name, scope_name, attributes FROM spans "
-        "SEMI JOIN wanted USING (trace_id, span_id) WHERE seq BETWEEN $first AND $last",
-        {"first": first, "last": last},
-        wanted=wanted,
-    )
-    return {
-        (trace_id, span_id): Span(
-            trace_id,
-            span_id,
-            None,
-            name,
-            "INTERNAL",
-            0,
-            0,
-            attributes=orjson.loads(attributes),
-            scope_name=scope,
-        )
-        for trace_id, span_id, name, scope, attributes in found
-    }

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
+from spangrade.evaluator.derive.sync.places import spans_at
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
 from spangrade.evaluator.grading.gate_names import named_tools, unknown_names
-from spangrade.evaluator.grading.grade import Coverage, grade_sessions, grade_unanswered
+from spangrade.evaluator.grading.grade import Coverage, SpansAt, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.policy import (
     CONVERSATION,
     NOTHING_TO_COMPARE,
@@ -82,7 +83,8 @@ def lint_stored(
             findings += _unknown_names(store, session_id, prepared)
             rows, whole = load_rows(store, session_id), session_id is None
             grading = in_order if workers_for(prepared, _NO_JUDGE, sessions, workers) > 1 else map
-            findings += _inconclusive(rows, prepared, tuple(findings), whole, on_problem, grading)
+            unanswered = partial(spans_at, store) if whole else None
+            findings += _inconclusive(rows, prepared, tuple(findings), unanswered, on_problem, grading)
     asked = () if prepared is None else [metric.name for metric in prepared.metrics]
     return [finding for finding in findings if matters(finding, asked)]
 
@@ -91,15 +93,15 @@ def _inconclusive(
     rows: Iterable[SessionRows],
     prepared: Prepared,
     recorded: Iterable[Finding],
-    whole: bool,
+    spans_of_all: SpansAt | None,
     on_problem: Callable[[Problem], None],
     in_order: InOrder,
 ) -> Iterator[Finding]:
     """Yield the sessions and golden questions that a grade would find inconclusive.
 
     The judge is not asked, and nothing is saved. `recorded` is what the recordings lack: its advice is given
-    for the gates that are inconclusive because of it. Unless the sessions are the `whole` database, a
-    question that none of them answers is not a finding.
+    for the gates that are inconclusive because of it. Unless the sessions are all of the database, which has
+    `spans_of_all`, a question that none of them answers is not a finding.
     """
     advice: dict[str | None, dict[str, str]] = {}
     for finding in recorded:
@@ -111,7 +113,7 @@ def _inconclusive(
     yield from _scenarios(prepared.questions.golden_questions)
     yield from _own_keys(prepared)
     yield from _nulls(prepared.questions.golden_questions)
-    coverage = Coverage.none()
+    coverage = Coverage()
     if in_order is map:
         with use_judge_of_run(_NO_JUDGE):
             read = (session for part in rows for session in part.decoded())
@@ -124,10 +126,9 @@ def _inconclusive(
             for linted in in_order(partial(_lint_slice, shared), jobs):
                 for problem in linted.problems:
                     on_problem(problem)
-                coverage.answered.update(linted.coverage.answered)
-                coverage.doubtful.update(linted.coverage.doubtful)
+                coverage.add(linted.coverage)
                 yield from linted.findings
-    for one in grade_unanswered(prepared, coverage) if whole else ():
+    for one in () if spans_of_all is None else grade_unanswered(prepared, coverage, spans_of_all):
         yield from _of_grade(one, advice)
 
 
@@ -143,7 +144,7 @@ def _lint_slice(file: Path, job: tuple[SessionRows, _Advice]) -> _Linted:
     """Return the findings of the grades of a slice, in any process."""
     rows, advice = job
     shared, prepared = read_shared(file)
-    linted = _Linted([], Coverage.none(), [])
+    linted = _Linted([], Coverage(), [])
     with use_judge_of_run(_NO_JUDGE):
         read = prepared.with_columns(rows.decoded(), linted.problems.append)
         for one in grade_sessions(prepared, read, linted.coverage, shared.now_ns):

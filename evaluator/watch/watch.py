@@ -382,7 +382,7 @@ class Watch:
 
         with use_judge_of_run(judge):
             read_with_columns = prepared.with_columns(read(), self._on_problem)
-            for grade in grade_sessions(prepared, read_with_columns, Coverage.none()):
+            for grade in grade_sessions(prepared, read_with_columns, Coverage()):
                 name = str(grade.session_id)
                 session = sessions.pop(name)
                 if _lacks_budget(grade):

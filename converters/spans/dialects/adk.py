@@ -18,7 +18,7 @@ from spangrade.converters.spans.observation import Kind, ModelCall, changed
 from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import count, either, json_object, known, text
 from spangrade.tracer import semconv
-from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
+from spangrade.tracer.frameworks import ADK
 from spangrade.tracer.span import Span
 
 _SCOPE = "gcp.vertex.agent"
@@ -92,8 +92,7 @@ DIALECT = Dialect(
     before=("openinference",),
     advice=Advice(
         name="ADK",
-        content=f"set {CAPTURE_CONTENT_VARIABLE}=SPAN_AND_EVENT, and do not set "
-        "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false",
+        content=f"set {ADK.settings}, and do not set ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false",
         state="import the sessions of ADK's session service too (GET /apps/APP/users/USER/sessions/ID), or "
         "call spangrade.set_state()",
     ),

@@ -60,6 +60,7 @@ from spangrade.converters.spans.values import (
     texts,
 )
 from spangrade.tracer import semconv
+from spangrade.tracer.frameworks import AGENT_FRAMEWORK
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import LogRecord, Span
 
@@ -599,7 +600,7 @@ DIALECT = Dialect(
     advice_by_scope={
         "agent_framework": Advice(
             name="MS Agent Framework",
-            content="set ENABLE_SENSITIVE_DATA=true",
+            content=f"set {AGENT_FRAMEWORK.settings}",
             conversation="run each turn in spangrade.session(ID), or put gen_ai.conversation.id on the spans",
         ),
         "openlit": CLIENT._replace(

@@ -16,6 +16,7 @@ from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, ModelCall, SpanFailure, ToolUse, changed
 from spangrade.converters.spans.values import json_object, objects, text
 from spangrade.tracer import semconv
+from spangrade.tracer.frameworks import HAYSTACK
 from spangrade.tracer.span import Span
 
 _RUN = "haystack.agent"
@@ -72,7 +73,7 @@ DIALECT = Dialect(
     alone=True,
     advice=Advice(
         name="Haystack",
-        content="set HAYSTACK_CONTENT_TRACING_ENABLED=true",
+        content=f"set {HAYSTACK.settings}",
         conversation="it records no conversation: run each turn in spangrade.session(ID)",
         agents="it names no agents: run each agent in spangrade.agent(NAME)",
     ),

@@ -13,10 +13,10 @@ from made_once import new_store
 from paths import RECORDED
 
 from spangrade.converters.spans.registry import FALLBACK, dialects
+from spangrade.converters.spans.stacks import ANY, advice_by_scope, stack_of
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.lint import Finding, lint
-from spangrade.evaluator.maintenance.stacks import ANY, advice_by_scope, stack_of
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.evaluator.metrics.call_checks import METRICS as CALL_CHECKS
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
