@@ -306,6 +306,21 @@ def _of_bus(root: dict[str, Any], chat: dict[str, Any], tool: str) -> dict[str, 
     return span
 
 
+def _in_history(chat: dict[str, Any], *said: dict[str, Any]) -> None:
+    """Let a model call receive messages of the turn, that nothing else records."""
+    received = json.loads(values_of(chat)["gen_ai.input.messages"])
+    set_value(chat, "gen_ai.input.messages", json.dumps([*received, *said]))
+
+
+def _asked(tool: str) -> dict[str, Any]:
+    requested = {"type": "tool_call", "id": "h1", "name": tool, "arguments": {"x": 666}}
+    return {"role": "assistant", "parts": [requested]}
+
+
+def _answered(**more: Any) -> dict[str, Any]:
+    return {"role": "tool", "parts": [{"type": "tool_call_response", "id": "h1", "response": "gone", **more}]}
+
+
 # What a recording has of a hidden call: it changes the spans of a turn, and returns further ones.
 SPANS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], list[dict[str, Any]] | None]] = {
     NONE: lambda root, chat, tool: None,
@@ -325,10 +340,85 @@ SPANS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], list[dict[str, 
     "a sampled span": lambda root, chat, tool: root.update(traceState="ot=th:8"),
     "a dropped attribute": lambda root, chat, tool: [_without_name(_tool(root, tool))],
     "a raw payload": lambda root, chat, tool: _raw(chat, tool),
+    # The span of the model call that requested it was dropped: a later one has its history, or the end of it.
+    "a history": lambda root, chat, tool: _in_history(chat, _asked(tool), _answered()),
+    "a request in a history": lambda root, chat, tool: _in_history(chat, _asked(tool)),
+    "a result with a name": lambda root, chat, tool: _in_history(chat, _answered(name=tool)),
+    "a result without a name": lambda root, chat, tool: _in_history(chat, _answered()),
     # Of imported spans and lakes alone: a bus in this process is a provider of spans like another; answers
     # and messages have no spans.
     "a message of a bus": lambda root, chat, tool: [_of_bus(root, chat, tool)],
 }
+
+
+TEAM = "a8765604-2f20-43c2-8bd6-{:012d}"
+
+
+def _event(type_: str, tool: str, call_id: str = "b1", x: int = 666, **more: Any) -> dict[str, Any]:
+    """Return a message of AutoGen's with a call, or with its result."""
+    call = {"id": call_id, "name": tool, "arguments": json.dumps({"x": x})}
+    result = {"call_id": call_id, "name": tool, "content": "done", "is_error": False}
+    content: Any = {"ToolCallRequestEvent": [call], "ToolCallExecutionEvent": [result]}.get(type_, "ok")
+    if type_ == "ToolCallSummaryMessage":
+        more |= {"tool_calls": [call], "results": [result]}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1} if type_ == "ToolCallRequestEvent" else None
+    return {"type": type_, "source": "bot", "models_usage": usage, "content": content, **more}
+
+
+# What AutoGen's bus has of a hidden call: messages of a team's agent to its manager.
+BUS: Mapping[str, Callable[[str], list[dict[str, Any]]]] = {
+    NONE: lambda tool: [],
+    "a request and a result": lambda tool: [
+        {"message": _event("ToolCallRequestEvent", tool)},
+        {"message": _event("ToolCallExecutionEvent", tool)},
+    ],
+    "a request": lambda tool: [{"message": _event("ToolCallRequestEvent", tool)}],
+    "a result": lambda tool: [{"message": _event("ToolCallExecutionEvent", tool)}],
+    "a summary": lambda tool: [{"message": _event("ToolCallSummaryMessage", tool)}],
+    "inner messages": lambda tool: [
+        _response(_event("ToolCallRequestEvent", tool), _event("ToolCallExecutionEvent", tool))
+    ],
+    "an inner result": lambda tool: [_response(_event("ToolCallExecutionEvent", tool))],
+}
+
+
+def _response(*inner: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "response": {"chat_message": _event("TextMessage", ""), "inner_messages": list(inner)},
+        "name": "bot",
+    }
+
+
+def bus(way: str) -> dict[str, Any]:
+    """Return a session for each gate as AutoGen's runtime records it, with a hidden call."""
+    spans: list[dict[str, Any]] = []
+    for number, (name, gate) in enumerate(GATES.items(), 1):
+        team = TEAM.format(number)
+        sent: list[dict[str, Any]] = [
+            {"messages": [{"source": "user", "content": name, "type": "TextMessage"}]}
+        ]
+        if gate.looks:
+            looked = (_event(f"ToolCall{one}Event", "look", "b0", 1) for one in ("Request", "Execution"))
+            sent += [{"message": one} for one in looked]
+        said = _event("TextMessage", "") | {"models_usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+        for at, message in enumerate([*sent, *BUS[way](gate.hidden), {"message": said}]):
+            sender = {"sender_agent_type": f"bot_{team}"} if at else {}
+            values = {"recipient_agent_type": f"Manager_{team}", "message": json.dumps(message), **sender}
+            start_ns = 1_767_258_000_000_000_000 + number * 10**12 + at * 10**7
+            spans.append(
+                {
+                    "traceId": f"{number:030x}{at + 1:02x}",
+                    "spanId": f"{number:014x}{at + 1:02x}",
+                    "name": f"autogen process Manager_{team}",
+                    "startTimeUnixNano": str(start_ns),
+                    "endTimeUnixNano": str(start_ns + 10**6),
+                    "attributes": [
+                        {"key": key, "value": {"stringValue": value}} for key, value in values.items()
+                    ],
+                }
+            )
+    scope = {"name": "autogen SingleThreadedAgentRuntime"}
+    return {"resourceSpans": [{"scopeSpans": [{"scope": scope, "spans": spans}]}]}
 
 
 # What the messages of a turn have of a hidden call, beside the visible one and its result.

@@ -81,9 +81,11 @@ def build_session(
         observations = [o for o in observations if o.notes.simulated_message is None]
     tree = prepared(observations)
     groups = turn_groups(tree)
-    turns = tuple(turn_of(number, group) for number, group in enumerate(groups, 1))
     agents = _agents(tree)
-    calls = calls_by_turn(groups, tree)
+    calls, lacking = calls_by_turn(groups, tree)
+    turns = tuple(
+        turn_of(number, group, lacks_call=number in lacking) for number, group in enumerate(groups, 1)
+    )
     tools = [(turn, o) for turn, o in calls if "only_requested" not in o.traits]
     requested = [(turn, o) for turn, o in calls if "only_requested" in o.traits]
     tool_interactions = tuple(

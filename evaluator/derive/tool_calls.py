@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -58,13 +58,16 @@ _OF_PROVIDER: Traits = frozenset({"of_provider"})
 _ONLY_REQUESTED: Traits = frozenset({"only_requested"})
 
 
-def calls_by_turn(groups: Sequence[Group], tree: Tree) -> list[tuple[int, ToolUse]]:
-    """Return the calls of tools as (turn, call), in order within each turn.
+def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, ToolUse]], set[int]]:
+    """Return the calls of tools as (turn, call), in order within each turn, and the turns that lack some.
 
-    A call is recorded by a span, completed from messages, or by messages alone: a model's request and the
-    result in a later one. One without a result was requested and perhaps not executed.
+    A call is recorded by a span, completed from messages, or by messages alone: a model's request, or what a
+    later history has of one that nothing else records, and the result in a later one. One without a result
+    was requested and perhaps not executed. A turn with the result of a call that has no name lacks that call.
     """
     result: list[tuple[int, ToolUse]] = []
+    lacking: set[int] = set()
+    earlier: set[str | None] = set()  # the ids of the calls of the turns before
     for turn, group in enumerate(groups, 1):
         llm_calls = [o if o.agent else o._replace(agent=tree.agent_of(o)) for o in group.calls]
         with_spans = group.tools
@@ -72,20 +75,32 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> list[tuple[int, ToolUs
         if requests:
             with_spans = [o for o in with_spans if o.span.node not in requests]
             llm_calls = _with_requests(llm_calls, requests.values(), tree)
-        requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members))
+        requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members), earlier)
         unmatched = UnmatchedCalls(requested)
         tools = list(completed(with_spans, unmatched, tree))
+        rest = unmatched.rest()
+        if any(_is_lost(one, tools) for one in rest):
+            lacking.add(turn)
         # A hand-off that has a span of its own is not a tool's call beside it.
         transferred = any(handoff.handoff_to for handoff in of_kind(Handoff, group.members))
         from_messages = [
             o
-            for o in _from_messages(r for r in unmatched.rest() if isinstance(r.requested_by, ModelCall))
+            for o in _from_messages(r for r in rest if r.in_history or isinstance(r.requested_by, ModelCall))
             if not (is_handoff(o.name or "") and (transferred or "only_requested" in o.traits))
         ]
         if from_messages:
             tools = sorted([*tools, *from_messages], key=_start_ns) if tools else from_messages
         result += [(turn, o) for o in tools]
-    return result
+        earlier.update(o.call_id for o in tools)
+    return result, lacking
+
+
+def _is_lost(request: ModelRequest, tools: Sequence[ToolUse]) -> bool:
+    """Return whether a result of a call without a name is of none of these calls, under another id."""
+    if request.call.name is not None or not request.in_history:
+        return False
+    result = request.result
+    return not any(result is None or tool.result in (None, result) for tool in tools)
 
 
 def _start_ns(tool: ToolUse) -> int:
@@ -131,15 +146,18 @@ def _with_requests(
     ]
 
 
-def calls_from_messages(llm_calls: Sequence[Exchanging]) -> list[ModelRequest]:
+def calls_from_messages(
+    llm_calls: Sequence[Exchanging], earlier: Collection[str | None] = ()
+) -> list[ModelRequest]:
     """Return the tool calls in the messages of one turn's model calls, each with its result.
 
-    History repeats every earlier call and result: only what is new in each model call is read. Results are
+    History repeats every earlier call and result: only what is new in each model call is read, and what no
+    model call of the turn, and none of those with the ids `earlier`, is known to have requested. Results are
     joined by call id, else by name, in order.
     """
-    requests = _Requests()
+    requests = _Requests(earlier)
     for llm_call in llm_calls:
-        requests.complete(llm_call.exchange.repeated_calls, llm_call.agent)
+        requests.complete(llm_call)
         requests.answer_all(llm_call)
         requests.add_all(llm_call)
     return requests.requested
@@ -148,8 +166,9 @@ def calls_from_messages(llm_calls: Sequence[Exchanging]) -> list[ModelRequest]:
 class _Requests:
     """The calls that the models of one turn requested so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Collection[str | None]) -> None:
         self.requested: list[ModelRequest] = []
+        self._earlier = earlier
         self._by_id: dict[str, deque[int]] = {}
         self._by_name: dict[str | None, deque[int]] = {}
         self._in_order: deque[int] = deque()
@@ -196,13 +215,23 @@ class _Requests:
         if i is not None:
             self._answered[result.call_id] = i
             self.requested[i] = self.requested[i].answered(result, reported_by)
+        elif result.call_id and result.call_id not in self._by_id and result.call_id not in self._earlier:
+            call = MessageCall(result.name, result.call_id, None)
+            self._add(call, reported_by, in_history=True)
+            self.requested[-1] = self.requested[-1].answered(result, reported_by)
 
-    def complete(self, calls: Sequence[MessageCall], agent: str | None) -> None:
-        """Take from a request's history the fields that the model call with these requests lacks."""
-        before = self._last_by_agent.get(agent)
-        calls = [call for call in calls if call.name and call.call_id not in self._repeated]
+    def complete(self, by: Exchanging) -> None:
+        """Take from a request's history the fields, and the calls, that the model calls before it lack."""
+        before = self._last_by_agent.get(by.agent)
+        repeated = by.exchange.repeated_calls
+        calls = [call for call in repeated if call.name and call.call_id not in self._repeated]
         self._repeated.update(call.call_id for call in calls if call.call_id)
-        if before is None or all(call.call_id in self._by_id for call in calls):
+        if all(call.call_id in self._by_id for call in calls):
+            return
+        if before is None:
+            for call in calls:
+                if call.call_id not in self._earlier and not self._is_known(call):
+                    self._add(call, by, in_history=True)
             return
         llm_call, numbers = before
         calls = [call for call in calls if not self._is_of_another(call, numbers)]
@@ -215,7 +244,14 @@ class _Requests:
                 left.remove(same)
                 self._identify(same, call.call_id)
             elif call.call_id not in self._by_id:
-                self._add(call, llm_call)
+                self._add(call, llm_call, in_history=True)
+
+    def _is_known(self, call: MessageCall) -> bool:
+        """Return whether a call of a history is one that a model requested, perhaps under another id."""
+        return call.call_id in self._by_id or any(
+            self.requested[number].call.arguments in (None, call.arguments) or call.arguments is None
+            for number in self._by_name.get(call.name, ())
+        )
 
     def _is_of_another(self, call: MessageCall, numbers: range) -> bool:
         """Return whether a call is one that an earlier model call made than that of these requests."""
@@ -237,13 +273,13 @@ class _Requests:
             self.requested[number] = self.requested[number]._replace(call=named)
             self._by_id.setdefault(call_id, deque()).append(number)
 
-    def _add(self, call: MessageCall, llm_call: Exchanging) -> None:
+    def _add(self, call: MessageCall, llm_call: Exchanging, *, in_history: bool = False) -> None:
         number = len(self.requested)
         if call.call_id:
             self._by_id.setdefault(call.call_id, deque()).append(number)
         self._by_name.setdefault(call.name, deque()).append(number)
         self._in_order.append(number)
-        request = ModelRequest(call, llm_call, None, None)
+        request = ModelRequest(call, llm_call, None, None, in_history=in_history)
         self.requested.append(request if call.result is None else request.answered(call.result, llm_call))
 
     def _unanswered(self, numbers: deque[int] | None) -> int | None:
@@ -438,7 +474,8 @@ _MOST_CANDIDATES = 100  # calls of one name that a span is compared with
 class ModelRequest(NamedTuple):
     """A call that a model requested, and the result that a later request of a model reports.
 
-    `failed` is what that request marks the result as, None if it does not; see `ToolResult`.
+    `failed` is what that request marks the result as, None if it does not; see `ToolResult`. A call that is
+    `in_history` has no model call that is known to have requested it, but one that repeats it or its result.
     """
 
     call: MessageCall
@@ -447,11 +484,12 @@ class ModelRequest(NamedTuple):
     reported_by: Exchanging | None
     failed: bool | None = None
     doubtful: bool = False
+    in_history: bool = False
 
     def answered(self, result: ToolResult, reported_by: Exchanging) -> ModelRequest:
         """Return the request with its result."""
-        return ModelRequest(
-            self.call, self.requested_by, result.result, reported_by, result.failed, result.doubtful
+        return self._replace(
+            result=result.result, reported_by=reported_by, failed=result.failed, doubtful=result.doubtful
         )
 
     @property

@@ -262,8 +262,11 @@ def _is_unanswered(turn: Group, group: Group) -> bool:
     return message is not None and message == turn.user_input
 
 
-def turn_of(number: int, group: Group) -> Turn:
-    """Return the turn of a group of observations."""
+_LACKS_CALL = "a model received the result of a call that nothing else records"
+
+
+def turn_of(number: int, group: Group, *, lacks_call: bool = False) -> Turn:
+    """Return the turn of a group; in one that `lacks_call`, a result has a call that nothing names."""
     tops = group.tops or group.members
     spans: list[Interval] = [(o.span.start_ns, o.span.end_ns) for o in tops]
     driven = next((values.parse_json(o.notes.driven) for o in group.turns if o.notes.driven), None)
@@ -282,7 +285,8 @@ def turn_of(number: int, group: Group) -> Turn:
         raised=values.text(seen.get("error")),
         calls_unknown=values.text(seen.get("calls_unseen"))
         or (None if shows_calls else values.text(seen.get("calls_unknown")))
-        or _unread(group),
+        or _unread(group)
+        or (_LACKS_CALL if lacks_call else None),
         calls_outside=tuple(values.texts(seen.get("calls_outside"))),
     )
 

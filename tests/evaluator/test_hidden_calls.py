@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 from hidden_calls import (
+    BUS,
     GATES,
     MESSAGES,
     NONE,
     SPANS,
     WAYS,
     act,
+    bus,
     driven,
     messages,
     not_passed,
@@ -274,6 +276,26 @@ def test_mirror_of_imported_spans(db: spangrade.Database, tmp_path: Path) -> Non
     file.write_text(json.dumps(otlp(NONE)) + "\n")
     db.import_files([file])
     assert not_passed(verdicts(db, None)) == {}
+
+
+OF_BUSES = [name for name in GATES if name != "declared"]  # the bus has no declarations of tools
+
+
+@pytest.mark.parametrize("way", [way for way in BUS if way != NONE])
+@pytest.mark.short_form("way", 3)
+def test_matrix_of_the_messages_of_a_bus(db: spangrade.Database, tmp_path: Path, way: str) -> None:
+    file = tmp_path / "spans.jsonl"
+    file.write_text(json.dumps(bus(way)) + "\n")
+    db.import_files([file])
+    found = verdicts(db, None, OF_BUSES)
+    assert passes(found) == [], found
+
+
+def test_mirror_of_the_messages_of_a_bus(db: spangrade.Database, tmp_path: Path) -> None:
+    file = tmp_path / "spans.jsonl"
+    file.write_text(json.dumps(bus(NONE)) + "\n")
+    db.import_files([file])
+    assert not_passed(verdicts(db, None, OF_BUSES)) == {}
 
 
 @pytest.mark.parametrize("way", [way for way in MESSAGES if way != NONE])

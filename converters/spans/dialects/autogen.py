@@ -52,6 +52,12 @@ def read(span: Span, logs: Sequence[LogRecord]) -> Observation:  # noqa: ARG001 
         return TurnSpan(*base, exchange=MessageExchange("\n".join(texts))) if texts else base
     if message := json_object(content.get("message")):
         return _message(base, message)
+    inner = [_called(one) for one in objects(json_object(content.get("response")).get("inner_messages"))]
+    requested = tuple(call for calls, _ in inner for call in calls)
+    results = tuple(result for _, results in inner for result in results)
+    if requested or results:  # an answer repeats how it was made
+        exchange = MessageExchange(continues=True, tool_results=results, repeated_calls=requested)
+        return RunSpan(*base, exchange=exchange)
     # An agent's turn to speak: what it does belongs to the turn that the user began.
     return base if content else RunSpan(*base, exchange=MessageExchange(continues=True))
 
@@ -61,21 +67,33 @@ def _result(one: Mapping[str, Any]) -> ToolResult:
     return with_mark(ToolResult(name, call_id, json_text(one.get("content"))), one)
 
 
-def _message(base: Structure, message: Mapping[str, Any]) -> Observation:
-    content = message.get("content")
-    if message.get("type") == "ToolCallExecutionEvent":
-        results = tuple(_result(one) for one in objects(content))
-        return RunSpan(*base, exchange=MessageExchange(continues=True, tool_results=results))
-    usage = json_object(message.get("models_usage"))
-    if not usage and message.get("type") != "ToolCallRequestEvent":
-        return base
-    calls = tuple(
+def _called(message: Mapping[str, Any]) -> tuple[tuple[MessageCall, ...], tuple[ToolResult, ...]]:
+    """Return the calls that a message requests, and the results that it has; a summary of calls has both."""
+    content = objects(message.get("content"))
+    executed = message.get("type") == "ToolCallExecutionEvent"
+    requested = [*objects(message.get("tool_calls")), *([] if executed else content)]
+    results = [*objects(message.get("results")), *(content if executed else [])]
+    calls = (
         MessageCall(text(call.get("name")), text(call.get("id")), json_text(call.get("arguments")))
-        for call in objects(content)
+        for call in requested
     )
+    return tuple(calls), tuple(map(_result, results))
+
+
+def _message(base: Structure, message: Mapping[str, Any]) -> Observation:
+    type_, usage = message.get("type"), json_object(message.get("models_usage"))
+    calls, results = _called(message)
+    response = text(message.get("content"))
+    base = base._replace(agent=text(message.get("source")))
+    if type_ == "ToolCallSummaryMessage" or (results and not usage):
+        reply = response if type_ == "ToolCallSummaryMessage" else None
+        said = MessageExchange(continues=True, response=reply, tool_results=results, repeated_calls=calls)
+        return RunSpan(*base, exchange=said)
+    if not usage and type_ != "ToolCallRequestEvent":
+        return base
     return ModelCall(
-        *base._replace(agent=text(message.get("source"))),
-        exchange=MessageExchange(continues=True, response=text(content), tool_calls=calls),
+        *base,
+        exchange=MessageExchange(continues=True, response=response, tool_calls=calls),
         tokens=TokenCounts(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))),
         call_key=text(message.get("id")),
     )

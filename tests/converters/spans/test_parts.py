@@ -46,7 +46,7 @@ def test_a_type_that_ends_in_call_or_use_is_a_call_of_the_parts_name_else_of_the
     assert unnamed.name == (word if type_.lower().endswith("call") else type_)
 
 
-@given(st.text("abcdefghij", min_size=1, max_size=9), st.text("klmnopqrst", min_size=1, max_size=9))
+@given(st.text("abcdefghij", min_size=1, max_size=9), st.text("klmnopqrs", min_size=1, max_size=9))
 def test_a_part_of_another_type_is_unread_in_a_models_message_alone(one: str, other: str) -> None:
     part = {"type": f"{one}_{other}", "id": "c1", "payload": {"a": 1}}
     assert read_part(part) == Unread(f"{one}_{other}")
