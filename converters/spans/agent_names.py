@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, ToolUse
-from spangrade.converters.spans.values import json_object, parse_json, text
+from spangrade.converters.spans.values import first_text, json_object, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -35,9 +36,28 @@ _AFFIX = re.compile(
 )
 # What frameworks and exporters put around the name of a tool or an agent in the name of its span.
 _OPERATION = re.compile(
-    r"^(?:tool_call|execute_tool|invoke_agent|[Tt]ool|agent|function|run)[ .:/]+|"
-    r"(?:[ .:/](?:tool|agent|function)|\.(?:__call__|forward|run))$"
+    r"^(?:tool_call|execute_tool|invoke_agent|tools/call|[Tt]ool|agent|function|run)[ .:/]+|"
+    r"(?:[ .:/](?:tool|agent|function)|\.(?:__call__|a?forward|_?a?run|a?invoke|acall))$"
 )
+# An attribute with the name of the tool that a span calls, but not one of code, or inside other contents.
+_TOOL_NAME = re.compile(
+    r"(?!(?:code|inputs?|outputs?|metadata|parent|previous|next|last)[._])(?:\w+\.)?(?:\w+_)?(?:tool|function)(?:[._]?call)?[._]?name|traceloop\.entity\.name",
+    re.IGNORECASE,
+)
+# Words for a tool's span of any tool, products, and classes of frameworks: none is the name of a tool.
+_NOT_TOOLS = re.compile(
+    r"mcp|un(?:known|named)|"
+    r"(?:(?:call|execute|invoke|run|use)_?)?(?:tool|function)s?(?:_?(?:calls?|execution|invocation|node|run|use))?|"
+    r"(?:ag2|agno|anthropic|autogen|claude_code|codex|crewai|gemini_cli|haystack|langchain|langgraph|openai|"
+    r"strands)",
+    re.IGNORECASE,
+)
+_METHOD = re.compile(
+    r"__\w+__|a?(?:call|forward|invoke)|_?a?run|execut(?:e|ion)|invocation|use", re.IGNORECASE
+)
+_TOOL_CLASS = re.compile(r"[A-Z]\w*(?:Chain|Executor|Function|Tool|Toolkit|Tools)|Runnable\w*")
+_HANDOFF = re.compile(r"hand[ _-]?offs?(?:[ :].*)?|transfer(?:ring)? to .*", re.IGNORECASE)
+_NAME_OF_TOOL = re.compile(r"\w[\w:./ -]*")
 _MIDDLEWARE = re.compile(r"(?:^|[._])(?:before|after)_(?:agent|model)$|(?:^|\.)wrap_\w+$|Middleware\b")
 # Names of workflows, of hand-offs and of what runs an agent, and frameworks' own classes.
 _NOT_AGENTS = re.compile(
@@ -98,6 +118,32 @@ def name_in(span_name: str) -> str | None:
 def without_operation(span_name: str) -> str | None:
     """Return the name of a tool or an agent, given that of its span: `cancel` of `execute_tool cancel`."""
     return text(_OPERATION.sub("", span_name)) or text(span_name)
+
+
+@lru_cache(maxsize=1024)
+def _naming_tools(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(filter(_TOOL_NAME.fullmatch, names), key=len))
+
+
+def tool_in_attributes(attributes: Mapping[str, Any]) -> str | None:
+    """Return the name of the tool that a span calls, from an attribute of any vendor; None without one."""
+    return first_text(map(attributes.get, _naming_tools(tuple(attributes))))
+
+
+def tool_in_name(span: Span) -> str | None:
+    """Return the name of the tool that a span calls, from the span's own name.
+
+    None if that is one of a hand-off, a word for every tool's span, a class, or the instrumentation's own.
+    """
+    name = without_operation(span.name) or ""
+    if len(name) > _LONGEST or not _NAME_OF_TOOL.fullmatch(name) or _HANDOFF.fullmatch(name):
+        return None
+    if name != span.name and _METHOD.fullmatch(name):
+        return None
+    *words, last = re.split(r"[ .:/]+", name)
+    if _TOOL_CLASS.fullmatch(last) or name in (span.scope_name or "").split("."):
+        return None
+    return None if any(map(_NOT_TOOLS.fullmatch, (*words, last))) else name
 
 
 def _is_plumbing(run: RunSpan, attributes: Mapping[str, Any]) -> bool:

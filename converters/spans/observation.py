@@ -22,7 +22,9 @@ Trait = Literal[
     "cached_unplaced",  # nothing tells whether a model call's input includes its cached tokens
     "counts_its_calls",  # a run's tokens are those of the model calls in it, and no others
     "doubtful_tokens",  # a model call's counts contradict each other, or leave open what they include
+    "input_in_prompt",  # a run's `run_input` is the user's message only where a model's message contains it
     "is_node",  # a node of a graph, which an instrumentation takes for an agent
+    "named_by_span",  # nothing names the tool but the name of its span
     "of_bus",  # a message between agents, which repeats what a model answered
     "doubtful_outcome",  # a mark beside a tool's result does not say whether it succeeded
     "of_protocol",  # recorded by the protocol between an agent and its tools (MCP)
@@ -35,6 +37,7 @@ Trait = Literal[
     "text_only",  # a model call's output is recorded without the calls that it requested
 ]
 Traits: TypeAlias = frozenset[Trait]
+NAMELESS = "a call of a tool whose name is not recorded"
 NO_TRAITS: Traits = frozenset()
 TRAITS: tuple[Trait, ...] = get_args(Trait)
 
@@ -354,6 +357,11 @@ def kind_of(observation: Observation) -> Kind:
 def structure_of(observation: Observation) -> Structure:
     """Return an observation that does not count as structure: all but the fields of its kind."""
     return Structure(*observation[:6])
+
+
+def nameless(span: Structure) -> Structure:
+    """Return the span of a call of a tool that nothing names as one that is not understood."""
+    return span._replace(notes=span.notes._replace(unfinished=NAMELESS, not_understood=span.span.scope or ""))
 
 
 def as_kind(observation: Observation, kind: Kind) -> Observation:

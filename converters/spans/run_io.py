@@ -18,7 +18,7 @@ from spangrade.tracer.base.canonical_json import canonical
 _INPUT_KEYS = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
 # What a framework gives an agent besides the user's message.
 _OF_FRAMEWORK = re.compile(
-    r"instruction|expected|system|analysis|backstory|(?:^|_)goal$|_prompt$", re.IGNORECASE
+    r"instruction|expected|system|analysis|backstory|^resume$|(?:^|_)goal$|_prompt$", re.IGNORECASE
 )
 _OUTPUT_KEYS = ("raw", "output", "answer", "response", "result", "content")
 _CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
@@ -43,6 +43,7 @@ _CONTEXT_VALUE = re.compile(
     r"<[\w.]+(?:\[.*\])? object at 0x[0-9a-f]+>|[A-Za-z_][\w.]*(?:Context|Runtime|Wrapper)(?:\[.*\])?\("
 )
 _LONGEST = 100_000  # characters of Python's syntax that are parsed: some 10 ms
+_MOST_VALUES = 100  # in a run's input that are looked at for its only text
 _DELEGATION = frozenset({"Delegate work to coworker", "delegate_work_to_coworker"})
 
 
@@ -102,12 +103,15 @@ def with_io(run: RunSpan, inputs: Any, outputs: Any, *, topmost: bool = False) -
         positional, named = inputs["args"], inputs["kwargs"]
         is_one = isinstance(positional, list) and len(positional) == 1 and not named
         inputs = positional[0] if is_one else named
+    given = user_input(inputs, topmost=True)
+    only = _only_text(inputs) if given is None else None
     return changed(
         run,
         user_input=run.exchange.user_input or user_input(inputs, topmost=topmost),
         response=run.exchange.response or response(outputs, topmost=topmost),
-        run_input=user_input(inputs, topmost=True),
+        run_input=given or only,
         run_output=response(outputs, topmost=True),
+        input_in_prompt=only is not None,
     )
 
 
@@ -148,6 +152,25 @@ def _text_in(value: Any, keys: Sequence[str]) -> str | None:
     if isinstance(value, bool | int | float) or (isinstance(value, list) and value and not _holds(value)):
         return canonical(value)  # a number, true or a list that stands for a text
     return None if isinstance(value, str) and _OBJECT.match(value) else text(value)
+
+
+def _only_text(value: Any) -> str | None:
+    """Return the only text in an object, at any depth; None for several, and for what resumes a run."""
+    found: list[str] = []
+    left = [value] if isinstance(value, dict) else []
+    for _ in range(_MOST_VALUES):
+        if not left or len(found) > 1:
+            break
+        inner = left.pop()
+        if isinstance(inner, dict):
+            if "resume" in inner:
+                return None
+            left += inner.values()
+        elif isinstance(inner, list):
+            left += inner
+        elif isinstance(inner, str) and inner:
+            found.append(inner)
+    return text(found[0]) if len(found) == 1 and not left else None
 
 
 def _holds(values: list[Any]) -> bool:

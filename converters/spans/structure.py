@@ -20,7 +20,6 @@ from spangrade.converters.spans import (
     quantities,
     run_io,
 )
-from spangrade.converters.spans.agent_names import without_operation
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import (
@@ -358,7 +357,7 @@ def _has_roles(messages: Iterable[Mapping[str, Any]]) -> bool:
 def _tool(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: str) -> Observation | None:
     named = first_text(attributes[key] for key in layout.tool_names)
     call_id = first_text(attributes[key] for key in layout.call_ids)
-    own = {semconv.TOOL_NAME: named or without_operation(span.name), semconv.TOOL_CALL_ID: call_id}
+    own = {semconv.TOOL_NAME: named, semconv.TOOL_CALL_ID: call_id}
     tool = genai.read_attributes(span, {**attributes, **own}, "tool")
     if not isinstance(tool, ToolUse):
         return tool

@@ -10,6 +10,7 @@ import orjson
 
 from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import (
+    NAMELESS,
     ModelCall,
     Observation,
     RunSpan,
@@ -86,6 +87,12 @@ def build_session(
     turns = tuple(
         turn_of(number, group, lacks_call=number in lacking) for number, group in enumerate(groups, 1)
     )
+    nameless = [o for _, o in calls if not o.name]
+    if nameless:
+        calls = [(turn, o) for turn, o in calls if o.name]
+    unread = spans_not_understood(tree)
+    unfinished = [o.notes.unfinished for o in tree.ordered if o.notes.unfinished]
+    unfinished += [NAMELESS] * bool(nameless)
     tools = [(turn, o) for turn, o in calls if "only_requested" not in o.traits]
     requested = [(turn, o) for turn, o in calls if "only_requested" in o.traits]
     tool_interactions = tuple(
@@ -152,8 +159,8 @@ def build_session(
         unreadable_spans=tuple(
             UnreadableSpan(*o.notes.unreadable, *o.span.node) for o in tree.ordered if o.notes.unreadable
         ),
-        not_understood=len(spans_not_understood(tree)),
-        unfinished="; ".join(o.notes.unfinished for o in tree.ordered if o.notes.unfinished) or None,
+        not_understood=len(unread) + len(nameless),
+        unfinished="; ".join(dict.fromkeys(unfinished)) or None,
         recorded_scores=recorded_scores(observations, turns, logged.scores),
         origin=origin,
         origin_run=origin_run,
@@ -161,6 +168,8 @@ def build_session(
         simulated_messages=messages,
         identity_doubt=identity_doubt(session_id_source, tree, groups),
     )
+    if all(o.notes.unfinished == NAMELESS for o in unread):  # calls of tools: no tokens are in them
+        return session
     return with_unknowns(session)
 
 

@@ -52,8 +52,6 @@ def spans_not_understood(tree: Tree) -> list[Observation]:
 
 def with_unknowns(session: Session) -> Session:
     """Return a session in which everything is unknown that spans which were not understood may change."""
-    if not session.not_understood:
-        return session
     return replace(
         session,
         handoffs=session.handoffs or None,

@@ -23,6 +23,7 @@ from spangrade.converters.spans.observation import (
     ToolUse,
     Traits,
     fields_of,
+    nameless,
     structure_of,
 )
 from spangrade.evaluator.derive.duplicates import merge_duplicates, with_last_attempts, without_answered
@@ -189,6 +190,20 @@ def _as_agent(run: RunSpan, name: str | None) -> RunSpan:
     return run._replace(is_agent=True, name=name, agent=name)
 
 
+def without_parts_of_calls(tree: Tree) -> Tree:
+    """Return the tree without the spans in a tool's call that only their own names make calls of tools.
+
+    They may be what an instrumentation records of that call, such as its error, as well as another call.
+    """
+    parts: dict[Node, Observation] = {}
+    for tool in tree.tools:
+        above = tree.nearest(tool) if "named_by_span" in tool.traits else None
+        if isinstance(above, ToolUse) and "named_by_span" not in above.traits:
+            part = structure_of(tool)._replace(failure=None)
+            parts[tool.span.node] = part if tool.name == above.name else nameless(part)
+    return tree.changed(parts)
+
+
 def with_topmost_runs(tree: Tree) -> Tree:
     """Return the tree in which functions that are runs only where they are topmost are runs only there."""
     inner: dict[Node, Observation] = {}
@@ -227,6 +242,7 @@ IN_THE_TREE: Sequence[Pass[Tree]] = (
     Pass("plumbing", "it is a node of a graph that calls no model as an agent", without_plumbing),
     Pass("span_names", "no span names its agent: its own name does", with_agents_named_by_spans),
     Pass("topmost_runs", "a function is a run only where no agent's work is around it", with_topmost_runs),
+    Pass("parts_of_calls", "it is a part of the tool's call around it", without_parts_of_calls),
     Pass("attempts", "the call was taken up again later, under the same id", with_last_attempts),
     Pass("answered_calls", "a span of the agent's own records a call that its answer has", without_answered),
     Pass("duplicates", "two spans record one call, which counts once", merge_duplicates),

@@ -321,28 +321,34 @@ def is_agents_own(observation: Observation) -> bool:
 def _user_input(group: Group) -> str | None:
     texts = (text for text in _texts_of_user(group) if text is not None)
     chosen = next((text for text in texts if not _PLACEHOLDER.fullmatch(text)), None)
-    return chosen and _without_template(chosen, (run.run_input for run in group.runs))
+    return chosen and _without_template(chosen, group)
 
 
 def _texts_of_user(group: Group) -> Iterator[str | None]:
     """Yield the candidates for the user's message, the most certain first."""
     yield from (o.exchange.user_input for o in group.turns)
     yield from (o.exchange.user_input for o in with_messages(group.tops))
-    yield from (run.run_input for run in group.runs)
+    yield from (run.run_input for run in group.runs if "input_in_prompt" not in run.traits)
     yield from (o.exchange.user_input for o in chain(group.calls, group.exchanging))
 
 
-def _without_template(chosen: str, given: Iterable[str | None]) -> str:
-    """Return the text that a run was given, where a framework put it at the end of a template of its own."""
-    for text in given:
-        if (
-            text
-            and text.strip()
-            and chosen != text
-            and chosen.endswith((f" {text}", f"\n{text}", f":{text}"))
-        ):
+def _without_template(chosen: str, group: Group) -> str:
+    """Return the text that a run was given, where a framework put it into a template of its own.
+
+    It is anywhere in a model's message, and at the end of any other.
+    """
+    of_model = any(call.exchange.user_input == chosen for call in group.calls)
+    for text in (run.run_input for run in group.runs):
+        if not text or not text.strip() or chosen == text:
+            continue
+        if chosen.endswith((f" {text}", f"\n{text}", f":{text}")) or (of_model and _has_words(chosen, text)):
             return text
     return chosen
+
+
+def _has_words(chosen: str, text: str) -> bool:
+    """Return whether a text has another one in it, not as a part of a word."""
+    return text in chosen and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", chosen) is not None
 
 
 def _final_response(group: Group) -> str | None:
@@ -357,7 +363,7 @@ def _final_response(group: Group) -> str | None:
     text = replies[0] if replies else None
     if text is not None and not text.strip():  # an earlier text has the words
         text = next((reply for reply in replies if reply and reply.strip()), text)
-    returned = next(
+    returned: str | None = next(
         (
             reply
             for run in reversed(group.runs)
@@ -365,7 +371,14 @@ def _final_response(group: Group) -> str | None:
         ),
         None,
     )
-    return (returned or text) if not text or (returned and returned in text) else text
+    if returned and text and returned not in text:
+        return returned if _goes_on(group) else text
+    return returned or text
+
+
+def _goes_on(group: Group) -> bool:
+    """Return whether a tool ran after the last model call, whose text is then not the last word."""
+    return any(tool.span.start_ns >= group.calls[-1].span.end_ns for tool in group.tools)
 
 
 def _is_error(run: RunSpan | TurnSpan, reply: str) -> bool:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spangrade.converters.spans import cached_tokens, langchain_values, provider_values, run_io
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
-from spangrade.converters.spans.agent_names import without_operation
+from spangrade.converters.spans.agent_names import tool_in_attributes, tool_in_name, without_operation
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
+from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import Dialect, Read, renaming
 from spangrade.converters.spans.events import CALL_IDS, with_events
@@ -41,8 +42,8 @@ from spangrade.converters.spans.observation import (
     ToolUse,
     Trait,
     TurnSpan,
-    changed,
     kind_of,
+    nameless,
     shared_context,
     structure_of,
 )
@@ -82,7 +83,6 @@ _OPERATIONS_IN_NAMES = frozenset({semconv.INVOKE_AGENT, semconv.INVOKE_WORKFLOW,
 # Names of tool spans that are not tools: ADK's summaries of a round of parallel calls.
 _NOT_TOOLS = frozenset({"(merged tools)", "(merged)"})
 # Endings of the scopes of instrumentations that record the Model Context Protocol alone.
-NAMELESS = "a call of a tool whose name is not recorded"
 _PROTOCOLS = (".mcp", "fastmcp")
 _OF_CALLS = frozenset(
     {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, "gen_ai.prompt.0.role", "gen_ai.completion.0.role"}
@@ -211,15 +211,15 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     Its `kind` is that which its operation names, unless it is given. A tool without a name is none.
     """
     named, tool, agent = _kind_and_names(span, attributes, kind)
-    is_nameless = named == "tool" and tool is None
-    kind = "other" if is_nameless else named or _kind_by_content(attributes)
+    traits: set[Trait] = set()
+    if is_nameless := named == "tool" and tool is None:
+        named, tool = _tool_otherwise(span, attributes, traits)
+        is_nameless = tool is None
+    kind = named or _kind_by_content(attributes)
     shape, count_names = _shape(_OF_A_SHAPE.intersection(attributes))
     conversation_id, previous = None, None
     if shape["conversation_id"] is not None:
-        conversation_id = _conversation_id(attributes, shape, kind)
-    if conversation_id is not None and conversation_id.startswith(_RESPONSE):
-        conversation_id, previous = None, conversation_id
-    traits: set[Trait] = set()
+        conversation_id, previous = _conversation_id(attributes, shape, kind)
     if named is None and kind != "other":
         traits.add("by_content")
     if shape["protocol"] or (span.scope_name or "").endswith(_PROTOCOLS):
@@ -269,7 +269,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     )
     if kind == "other":
         made = Structure(*common)
-        return changed(made, unfinished=NAMELESS) if is_nameless else made
+        return nameless(made) if is_nameless else made
     if kind == "llm":
         return ModelCall(
             *common,
@@ -295,16 +295,28 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     )
 
 
-def _conversation_id(attributes: Mapping[str, Any], shape: _Shape, kind: Kind) -> str | None:
+def _tool_otherwise(span: Span, attributes: Mapping[str, Any], traits: set[Trait]) -> tuple[Kind, str | None]:
+    """Return the kind and the name of a tool's span that lacks the conventions' name."""
+    tool = tool_in_attributes(attributes)
+    if tool is None:
+        tool = tool_in_name(span)
+        traits.add("named_by_span")
+    return "other" if tool is None or is_answer(tool) else "tool", tool
+
+
+def _conversation_id(
+    attributes: Mapping[str, Any], shape: _Shape, kind: Kind
+) -> tuple[str | None, str | None]:
+    """Return the id of the conversation, or of the response that the call continues."""
     key = shape["conversation_id"]
     # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
     is_foreign = kind == "other" or shape["protocol"] is not None
     if key is None or (is_foreign and key != semconv.CONVERSATION_ID):
-        return None
+        return None, None
     known = identity(attributes[key])
     if known is None and attributes[key] is not None and not is_foreign:  # a placeholder
-        return first_identity(map(attributes.get, _NAMES["conversation_id"]))
-    return known
+        known = first_identity(map(attributes.get, _NAMES["conversation_id"]))
+    return (None, known) if known is not None and known.startswith(_RESPONSE) else (known, None)
 
 
 # Attributes that are no marks of a tool's outcome: of transports, and of what it was given or returned.
