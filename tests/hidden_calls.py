@@ -438,6 +438,10 @@ MESSAGES: dict[str, Callable[[str], list[dict[str, Any]]]] = {
             "content": [{"type": "server_tool_use", "id": "s1", "name": tool, "input": {"x": 666}}],
         }
     ],
+    "a result with a name and no request": lambda tool: [{"role": "tool", "name": tool, "content": "gone"}],
+    "a result without a name or a request": lambda tool: [
+        {"role": "tool", "tool_call_id": "c8", "content": "gone"}
+    ],
     "a second call under one id": lambda tool: [
         {"role": "assistant", "tool_calls": [_requested("c9", tool), _requested("c9", tool)]},
         {"role": "tool", "tool_call_id": "c9", "content": "gone"},

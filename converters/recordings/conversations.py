@@ -8,7 +8,7 @@ Ids follow from the conversation's id: the same conversation always becomes the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ _SCORE_KEYS = {
     "explanation": ("explanation", "comment", "reason", "note"),
     "identifier": ("by", "author", "source", "annotator"),
 }
+_NAMELESS = "a message has the result of a call that no other requests or names"
 NOTHING: Attributes = {}
 
 
@@ -164,15 +165,25 @@ class _Trace(MadeTrace):
             [semconv.SCOPE_OF_MESSAGES, conversation.session_id, number], semconv.SCOPE_OF_MESSAGES
         )
         self._declared = conversation.declared
+        self._requested = {call.call_id for one in conversation.said for call in one.message.tool_calls}
 
     def spans(
         self, root: Attributes, said: Sequence[Said], times: Sequence[int], instructions: str | None
     ) -> Iterator[Span]:
-        turn = self._span("turn", None, times[0], times[-1], root)
-        yield turn
         results = _Results(said, times)
+        answered = [
+            [
+                (call, results.of(call) if call.result is None else (call.result, at_ns))
+                for call in one.message.tool_calls
+            ]
+            for one, at_ns in zip(said, times, strict=True)
+        ]
+        others = results.of_others(self._requested)
+        unseen = None if all(result.name for result, _ in others) else _NAMELESS
+        turn = self._span("turn", None, times[0], times[-1], {**root, semconv.UNFINISHED: unseen})
+        yield turn
         agent: Span | None = None
-        for one, at_ns in zip(said, times, strict=True):
+        for one, at_ns, calls in zip(said, times, answered, strict=True):
             if one.message.role != "assistant":
                 continue
             parent = turn
@@ -182,10 +193,12 @@ class _Trace(MadeTrace):
                     yield agent
                 parent = agent
             yield self._chat(one, parent, at_ns, instructions)
-            for call in one.message.tool_calls:
-                found = results.of(call) if call.result is None else (call.result, at_ns)
+            for call, found in calls:
                 if found is not None and (call.name or found[0].name):  # a call without a name stays unknown
                     yield self._tool(call, *found, parent, at_ns)
+        for result, at_ns in others:
+            if result.name:
+                yield self._tool(MessageCall(result.name, result.call_id, None), result, at_ns, turn, at_ns)
 
     def _agent(self, name: str, turn: Span, at_ns: int) -> Span:
         named = {semconv.OPERATION_NAME: semconv.INVOKE_AGENT, semconv.AGENT_NAME: name}
@@ -259,6 +272,10 @@ class _Results:
             if result.call_id == call.call_id if by_id else result.name in (None, call.name):
                 return self._left.pop(place)
         return None
+
+    def of_others(self, requested: Collection[str | None]) -> list[tuple[ToolResult, int]]:
+        """Return the results that are left, and their times, of calls without any of the ids `requested`."""
+        return [one for one in self._left if one[0].call_id is None or one[0].call_id not in requested]
 
 
 def tags_of(metadata: Any) -> Attributes:
