@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, ToolUse
-from spangrade.converters.spans.values import first_text, json_object, parse_json, text
+from spangrade.converters.spans.values import first_text, is_removed, json_object, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
@@ -143,7 +143,9 @@ def tool_in_name(span: Span) -> str | None:
     *words, last = re.split(r"[ .:/]+", name)
     if _TOOL_CLASS.fullmatch(last) or name in (span.scope_name or "").split("."):
         return None
-    return None if any(map(_NOT_TOOLS.fullmatch, (*words, last))) else name
+    if any(_NOT_TOOLS.fullmatch(word) or is_removed(word) for word in (*words, last)):
+        return None
+    return name
 
 
 def _is_plumbing(run: RunSpan, attributes: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from spangrade.converters.spans.parts import (
     said_beside,
     unwrapped,
 )
-from spangrade.converters.spans.values import is_removed, objects, parse_json, text
+from spangrade.converters.spans.values import is_removed, json_text, objects, parse_json, text
 from spangrade.tracer.base.canonical_json import canonical
 
 # LangChain's types of messages.
@@ -132,7 +132,7 @@ def _content(message: dict[str, Any]) -> tuple[Any, list[Any]]:
 def _structured(content: Any) -> str | None:
     """Return the text of a reply that is an object of the application's own, as structured outputs are."""
     is_own = isinstance(content, dict) and not (content.keys() & {"type", "parts", "role"})
-    return canonical(content) if is_own and content else None
+    return json_text(content) if is_own and content else None
 
 
 def _of_model(message: Message, parts: Sequence[Any], read: Sequence[Part]) -> Message:

@@ -15,12 +15,16 @@ from spangrade.tracer.base.json_text import parse_exact
 
 _CONTAINERS = ("{", "[")
 # What stands in place of a value that was taken out: Logfire, Sentry, OpenInference, OpenAI's SDK and others.
-_REMOVED = re.compile(
-    r"\[scrubbed due to [^\n]*\]|[\[<(]?(?:re(?:da|ada)cted|filtered|masked|removed)[\]>)]|"
-    r"__redacted__|re(?:da|ada)cted|\*{3,}",
-    re.IGNORECASE,
+_MASK = (
+    r"\[scrubbed due to [^\n\]]*\]|__redacted__|redacted-by-\w+|[\[<(](?:(?:content|data|value) )?"
+    r"(?:re(?:da|ada)cted|elided|filtered|hidden|masked|omitted|removed|scrubbed)[\]>)]"
 )
+_REMOVED = re.compile(
+    rf"{_MASK}|(?:re(?:da|ada)cted|filtered|masked|removed)[\]>)]|re(?:da|ada)cted|\*{{3,}}", re.IGNORECASE
+)
+_IN_PLACE = re.compile(_MASK, re.IGNORECASE)
 _FIRST = frozenset("[<(*_rR")  # of their characters
+_MOST_DEPTH = 6  # objects and lists around a removed value
 _MOST_REMOVED = 200  # characters
 _MOST_PLACEHOLDER = 40  # characters; an id is rarely shorter than a UUID
 _PLACEHOLDER = re.compile(
@@ -63,11 +67,12 @@ def json_object(value: Any) -> dict[str, Any]:
 def json_text(value: Any) -> str | None:
     """Return a value, or the value of a JSON text, as canonical JSON text; None for None and a removed value.
 
-    Integers beyond 64 bits, of which `orjson` makes floats, become texts.
+    One is removed if all that it holds is, whatever was wrapped around that. Integers beyond 64 bits, of
+    which `orjson` makes floats, become texts.
     """
-    if value is None or (isinstance(value, str) and value[:1] in _FIRST and is_removed(value)):
+    if value is None or _is_gone(parsed := parse_json(value)):
         return None
-    written = canonical(parse_json(value))
+    written = canonical(parsed)
     return canonical(parse_json(value, parse_exact)) if "e+" in written else written  # 1e+25
 
 
@@ -76,6 +81,32 @@ def is_removed(value: str) -> bool:
     return (
         value[:1] in _FIRST and len(value) <= _MOST_REMOVED and _REMOVED.fullmatch(value.strip()) is not None
     )
+
+
+def _is_gone(value: Any, depth: int = _MOST_DEPTH) -> bool | None:
+    """Return whether a value, or all that is in it, was removed; None if nothing is in it."""
+    if isinstance(value, str):
+        return value[:1] in _FIRST and is_removed(value)
+    if isinstance(value, dict | list):
+        gone = None
+        of_object = isinstance(value, dict)
+        for key in value if of_object else range(len(value)):
+            if of_object and key == "type":  # of a block
+                continue
+            known = _is_gone(value[key], depth - 1) if depth else False
+            if known is False:
+                return False
+            gone = known or gone
+        return gone
+    return None if value is None else False
+
+
+def mask_in(values: Iterable[Any]) -> str | None:
+    """Return what stands in values in place of one that was removed; None if nothing does."""
+    for value in values:
+        if isinstance(value, str) and (found := _IN_PLACE.search(value)):
+            return found[0]
+    return None
 
 
 def text(value: Any) -> str | None:

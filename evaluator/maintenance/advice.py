@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spangrade.converters.spans.session_attributes import candidate_names
 from spangrade.converters.spans.stacks import Lack, setting
+from spangrade.converters.spans.values import mask_in
 from spangrade.tracer.span import Span
 
 _EXPORT = (
@@ -62,6 +63,8 @@ def advice(code: str, span: Span | None = None, *, partly: bool = False) -> str 
     if lack is None:
         return _FIXES.get(code)
     help_ = setting(span, lack, partly=partly)
+    if lack in ("content", "replies") and span is not None and (mask := mask_in(span.attributes.values())):
+        help_ = f"{help_} (they were removed: `{mask}` stands in their place)"
     if lack == "conversation":
         names = [] if span is None else candidate_names(span.attributes)
         which = f" (the spans have {', '.join(names)})" if names else ""
