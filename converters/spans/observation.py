@@ -22,7 +22,9 @@ Trait = Literal[
     "cached_unplaced",  # nothing tells whether a model call's input includes its cached tokens
     "counts_its_calls",  # a run's tokens are those of the model calls in it, and no others
     "doubtful_tokens",  # a model call's counts contradict each other, or leave open what they include
+    "in_check",  # below the span of a guardrail or an evaluator, or that span itself
     "input_in_prompt",  # a run's `run_input` is the user's message only where a model's message contains it
+    "is_check",  # the span of a guardrail or an evaluator
     "is_node",  # a node of a graph, which an instrumentation takes for an agent
     "named_by_span",  # nothing names the tool but the name of its span
     "of_bus",  # a message between agents, which repeats what a model answered

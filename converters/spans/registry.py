@@ -50,6 +50,17 @@ _OURS = "spangrade."  # the package of our own
 _OF_CALLS = frozenset({semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.INPUT_TOKENS})
 _NOTED = {semconv.UNFINISHED: "unfinished", semconv.DRIVEN: "driven"}
 _OF_BUSES = frozenset({"messaging.system", "messaging.operation", "messaging.destination"})
+# The attributes that say a span's kind, and what they say of one that checks what an agent was told or said.
+_KINDS = re.compile(
+    r"(?:^|[._])(?:span|observation|run|step|event)[._]?(?:kind|type)$|operation\.name$", re.I
+)
+_CHECKS = frozenset(
+    form
+    for word in ("apply_guardrail", "evaluate", "evaluation", "evaluator", "guardrail", "guardrail_check")
+    for name in (word, word.upper(), word.capitalize(), f"SpanKind.{word.upper()}")
+    for form in (name, f'"{name}"')
+)
+_OF_CHECKS = re.compile(r"(?<![a-z])guardrails?(?![a-z])")  # in the names of other spans
 _TOKENS = "token"  # in the name of an attribute that counts tokens
 _MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
 
@@ -213,8 +224,12 @@ def _holds_no_call(observation: Observation) -> bool:
 def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], dialect: str) -> Observation:
     """Return an observation with the fields that are read alike in all dialects."""
     attributes = span.attributes
-    counts, noted = _extras(tuple(attributes))
+    counts, noted, kinds = _extras(tuple(attributes))
     observation = with_agent(observation, span)
+    if (kinds and not _CHECKS.isdisjoint([str(attributes[name]) for name in kinds])) or (
+        isinstance(observation, Structure) and _OF_CHECKS.search(span.name.lower())
+    ):
+        observation = observation._replace(traits=observation.traits | {"is_check"})
     if logs:
         observation = with_logs(observation, logs)
     session = session_of(observation, span)
@@ -254,11 +269,12 @@ def _of_simulated_user(span: Span) -> Structure:
 
 
 @lru_cache(maxsize=4096)
-def _extras(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a span's attributes that count tokens, and those that hold notes."""
+def _extras(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return a span's attributes that count tokens, those that hold notes, and those for its kind."""
     return (
         tuple(name for name in names if _TOKENS in name.lower()),
         tuple(name for name in names if name in _NOTED or name == semconv.FAULT or name in _OF_BUSES),
+        tuple(filter(_KINDS.search, names)),
     )
 
 

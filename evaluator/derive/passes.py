@@ -117,6 +117,20 @@ def _structure(o: Observation) -> Structure:
     )
 
 
+def with_checks(tree: Tree) -> Tree:
+    """Return the tree in which what a guardrail or an evaluator does is marked: no text of it is a reply."""
+    if not any("is_check" in o.traits for o in tree.ordered):
+        return tree
+    inside: set[Node] = set()
+    changed: dict[Node, Observation] = {}
+    for o in sorted(tree.ordered, key=tree.depth):
+        above = tree.parent(o)
+        if "is_check" in o.traits or (above is not None and above.span.node in inside):
+            inside.add(o.span.node)
+            changed[o.span.node] = o._replace(traits=o.traits | {"in_check"})
+    return tree.changed(changed)
+
+
 def with_declared_agents(tree: Tree) -> Tree:
     """Return the tree in which the outermost run that an agent is declared on is that agent's run.
 
@@ -238,6 +252,7 @@ BEFORE_THE_TREE: Sequence[Pass[Sequence[Observation]]] = (
     Pass("copied_failures", "the instrumentation copied an earlier span's failure", without_copies),
 )
 IN_THE_TREE: Sequence[Pass[Tree]] = (
+    Pass("checks", "a guardrail or an evaluator made it: its text is not the reply", with_checks),
     Pass("declared_agents", "it is the outermost run that an agent is declared on", with_declared_agents),
     Pass("plumbing", "it is a node of a graph that calls no model as an agent", without_plumbing),
     Pass("span_names", "no span names its agent: its own name does", with_agents_named_by_spans),

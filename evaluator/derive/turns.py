@@ -20,6 +20,7 @@ from spangrade.converters.spans.observation import (
     RunSpan,
     Structure,
     ToolUse,
+    Traits,
     TurnSpan,
     Work,
 )
@@ -38,6 +39,7 @@ _LAST = 100  # spans of a turn that are looked at for its last tool or model cal
 
 
 _RUNS = (RunSpan, TurnSpan)
+_NOT_OF_AGENT: Traits = frozenset({"in_check", "of_protocol"})
 
 
 @dataclass(slots=True)
@@ -149,7 +151,7 @@ def turn_groups(tree: Tree) -> list[Group]:
 
 def _starts_a_turn(group: Group) -> bool:
     if not group.around_turns:
-        return any("of_protocol" not in o.traits for o in group.exchanging)
+        return any(_NOT_OF_AGENT.isdisjoint(o.traits) for o in group.exchanging)
     return bool(group.calls) or any(
         o.exchange.user_input or o.exchange.response for o in with_messages(group.tops)
     )
@@ -325,11 +327,18 @@ def _user_input(group: Group) -> str | None:
 
 
 def _texts_of_user(group: Group) -> Iterator[str | None]:
-    """Yield the candidates for the user's message, the most certain first."""
+    """Yield the candidates for the user's message, the most certain first, last what a guardrail got."""
     yield from (o.exchange.user_input for o in group.turns)
-    yield from (o.exchange.user_input for o in with_messages(group.tops))
-    yield from (run.run_input for run in group.runs if "input_in_prompt" not in run.traits)
-    yield from (o.exchange.user_input for o in chain(group.calls, group.exchanging))
+    yield from (o.exchange.user_input for o in with_messages(group.tops) if not _checks(o))
+    yield from (
+        run.run_input for run in group.runs if "input_in_prompt" not in run.traits and not _checks(run)
+    )
+    yield from (o.exchange.user_input for o in sorted(chain(group.calls, group.exchanging), key=_checks))
+
+
+def _checks(o: Exchanging) -> bool:
+    """Return whether what a guardrail or an evaluator does records an exchange."""
+    return "in_check" in o.traits
 
 
 def _without_template(chosen: str, group: Group) -> str:
@@ -359,7 +368,7 @@ def _final_response(group: Group) -> str | None:
     for turn in group.turns:
         if turn.exchange.response is not None:
             return turn.exchange.response
-    replies = [call.exchange.response for call in reversed(group.calls)]
+    replies = [call.exchange.response for call in reversed(group.calls) if not _checks(call)]
     text = replies[0] if replies else None
     if text is not None and not text.strip():  # an earlier text has the words
         text = next((reply for reply in replies if reply and reply.strip()), text)
@@ -367,7 +376,8 @@ def _final_response(group: Group) -> str | None:
         (
             reply
             for run in reversed(group.runs)
-            if (reply := run.exchange.response or run.run_output) and not _is_error(run, reply)
+            if (reply := run.exchange.response or run.run_output)
+            and not (_checks(run) or _is_error(run, reply))
         ),
         None,
     )
@@ -378,7 +388,8 @@ def _final_response(group: Group) -> str | None:
 
 def _goes_on(group: Group) -> bool:
     """Return whether a tool ran after the last model call, whose text is then not the last word."""
-    return any(tool.span.start_ns >= group.calls[-1].span.end_ns for tool in group.tools)
+    ended_ns = next((call.span.end_ns for call in reversed(group.calls) if not _checks(call)), 0)
+    return any(tool.span.start_ns >= ended_ns for tool in group.tools)
 
 
 def _is_error(run: RunSpan | TurnSpan, reply: str) -> bool:
@@ -415,6 +426,8 @@ def _after_replies(members: Sequence[Work], tree: Tree) -> Iterator[int]:
     before: ModelCall | None = None
     message: str | None = None
     for call in of_kind(ModelCall, members):
+        if _checks(call):
+            continue
         if (
             before is not None
             and call.exchange.user_input not in (None, message)
@@ -441,7 +454,7 @@ def _gains_a_message(call: ModelCall, before: ModelCall) -> bool:
 def _further_runs(members: Sequence[Work], tops: Sequence[Work]) -> Iterator[int]:
     last: dict[str, RunSpan] = {}
     for top in of_kind(RunSpan, tops):
-        if not top.is_agent or top.name is None:
+        if not top.is_agent or top.name is None or _checks(top):
             continue
         before = last.get(top.name)
         start_ns = top.span.start_ns
