@@ -94,6 +94,6 @@ def _by_keys(folder: Path) -> Callable[[str, str], bool]:
     from spangrade.evaluator.serve.keys import KeyFile
 
     keys = KeyFile(folder / "keys.json")
-    if not keys.exists():
+    if not keys.is_needed():
         raise InputError(f"--keys {folder}: no keys there: spangrade serve keys create NAME --role read")
     return keys.allows

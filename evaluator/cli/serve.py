@@ -20,7 +20,6 @@ from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import REQUIRED, argument, option
-from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.base.terminal import print_line
 
 _log = logging.getLogger("spangrade")
@@ -138,15 +137,9 @@ def serve(
     configured = settings.settings.redaction
     redact = (None if configured.mode == "off" else configured.text) if to.redact is None else to.redact
     keys = of.keys
-    needs_key = not (is_loopback(to.host) or to.allow_anonymous)
-    if needs_key and not keys.exists():
-        raise InputError(
-            f"--host {to.host} is open to other machines: create a key (spangrade serve keys create NAME "
-            "--role admin), or give --allow-anonymous"
-        )
 
     def allows(text: str, purpose: str) -> bool | None:
-        return keys.allows(text, purpose) if needs_key or keys.exists() else None
+        return keys.allows(text, purpose) if keys.is_needed() else None
 
     receiver = ReceiverSettings(
         db=of.data / "spangrade.duckdb",

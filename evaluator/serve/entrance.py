@@ -230,7 +230,9 @@ class Entrance:
             return _refused(403, "this request comes from another site")
         address = request.client.host if request.client else ""
         if self._proxy.trusts(address):
-            address = request.headers.get("x-forwarded-for", address).rpartition(",")[2].strip()
+            named = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+            others = (one.strip() for one in reversed(named) if not self._proxy.trusts(one.strip()))
+            address = next(filter(None, others), address)
         if self._has_tried(address):
             refused = _refused(429, "too many wrong keys: try again in a minute")
             refused.headers["Retry-After"] = str(int(_TRIES_IN_S))

@@ -71,18 +71,29 @@ class _File(BaseModel):
 
 
 class KeyFile:
-    """A file of keys, read again whenever it has changed."""
+    """A file of keys, read again whenever it has changed; `needed` says that nobody is let in without one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.needed = False
         self._lock = threading.Lock()
         self._read_at: tuple[int, int, int] | None = None
         self._secret = b""
         self._keys: dict[str, Key] = {}  # by hash
 
-    def exists(self) -> bool:
-        """Return whether there is such a file, so that a key is needed."""
-        return self.path.exists()
+    def is_needed(self) -> bool:
+        """Return whether a key is needed: since there was such a file, and then also while it is away."""
+        self.needed = self.needed or self.path.exists()
+        return self.needed
+
+    def problem(self) -> str | None:
+        """Return why nobody is let in although a key is needed; None if keys can be used."""
+        if not self.is_needed():
+            return None
+        try:
+            return None if self.all() else f"{self.path}: no keys there: nobody is let in"
+        except InputError as error:
+            return f"{error}: nobody is let in"
 
     def all(self) -> list[Key]:
         """Return the keys by name. Raises InputError for a file that cannot be used."""

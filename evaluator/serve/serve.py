@@ -62,15 +62,32 @@ class ServeOptions:
 
     def check(self) -> None:
         """Raise InputError for options that are unsafe or do not fit."""
-        self.receiver.check()
-        if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
-            raise InputError(f"--base-path: expected a path such as /spangrade, found {self.base!r}")
         if self.public_url is not None:
             parts = urlsplit(self.public_url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise InputError(
                     f"--public-url: expected one such as https://spans.example.com, found {self.public_url!r}"
                 )
+            if self.receiver.allow_anonymous:
+                raise InputError(
+                    "--public-url: expected keys (spangrade serve keys create), not --allow-anonymous"
+                )
+        if self.is_exposed and not self.receiver.allow_anonymous and not self.keys.is_needed():
+            raise InputError(
+                f"others may reach {self.public_url or self.receiver.host}: create a key "
+                "(spangrade serve keys create NAME --role admin), or give --allow-anonymous"
+            )
+        if (problem := self.keys.problem()) is not None:
+            raise InputError(problem)
+        self.receiver.check()
+        if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
+            raise InputError(f"--base-path: expected a path such as /spangrade, found {self.base!r}")
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others than the users of this machine may reach the server."""
+        others = self.public_url is not None or self.hosts or self.proxy.networks
+        return bool(others) or not is_loopback(self.receiver.host)
 
     @property
     def allowed_hosts(self) -> frozenset[str]:
@@ -239,7 +256,6 @@ def _config(
     """Return the configuration of the server of the pages."""
     observe, metrics = _metrics(receiver, watched)
     site = ServedSite(options.allowed_hosts, options.golden)
-    needs_key = not (is_loopback(options.receiver.host) or options.receiver.allow_anonymous)
 
     def health() -> Mapping[str, object]:
         collected = receiver.health()
@@ -247,7 +263,7 @@ def _config(
 
     def readiness() -> Mapping[str, object]:
         collected = receiver.readiness()
-        problem = collected["reason"] or watched.problem
+        problem = collected["reason"] or options.keys.problem() or watched.problem
         return {
             "status": "not ready" if problem else "ready",
             "reason": problem,
@@ -265,7 +281,7 @@ def _config(
         base=options.base,
         proxy=options.proxy,
         secure=options.is_secure,
-        is_open=lambda: not needs_key and options.proxy.header is None and not options.keys.exists(),
+        is_open=lambda: options.proxy.header is None and not options.keys.is_needed(),
     )
     http = limited_protocol(options.receiver.limits)
     return http_config(entrance, _GRACE_S, http=http, lifespan="off")

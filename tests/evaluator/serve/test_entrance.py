@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,31 @@ def test_wrong_keys_are_limited_by_address(folder: Path, keys: dict[Role | None,
         now[0] += 61
         assert login(served, keys[Role.READ]).status == 303
         assert login(served, keys[Role.SEND]).status == 401
+
+
+def test_wrong_keys_are_counted_by_the_last_address_that_is_not_a_proxys(
+    folder: Path, keys: dict[Role | None, str]
+) -> None:
+    """A client sends a header of its own; a proxy adds an address to it, or a header beside it."""
+
+    def wrong(served: Served, *forwarded: str) -> int:
+        connection = HTTPConnection(served.url.removeprefix("http://"))
+        connection.putrequest("POST", "/login")
+        for one in forwarded:
+            connection.putheader("X-Forwarded-For", one)
+        connection.putheader("Content-Length", "7")
+        connection.endheaders(b"key=sg_")
+        return connection.getresponse().status
+
+    proxy = Proxy.of(["127.0.0.1", "10.0.0.0/8"], None, Role.READ)
+    for sent in (
+        ["1.2.3.{}", "8.8.8.8"],
+        ["1.2.3.{}, 8.8.8.8"],
+        ["1.2.3.{}", "8.8.8.8, 10.0.0.7", "10.0.0.8"],
+    ):
+        with gated(folder, proxy=proxy) as served:
+            statuses = [wrong(served, *(one.format(number) for one in sent)) for number in range(11)]
+        assert statuses == [401] * 10 + [429], sent
 
 
 def test_a_proxy_that_is_trusted_says_who_is_logged_in(folder: Path, keys: dict[Role | None, str]) -> None:

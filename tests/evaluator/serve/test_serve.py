@@ -172,6 +172,11 @@ def test_every_role_over_otlp_and_a_key_that_is_revoked_ends_at_once(tmp_path: P
         assert answers() == {**dict.fromkeys(Role, refused), **may_send}
         file.revoke("send")
         assert answers() == {**dict.fromkeys(Role, refused), Role.ADMIN: accepted}
+        (tmp_path / "keys.json").unlink()  # a rotation, a mount that is lost
+        assert answers() == dict.fromkeys(Role, refused)
+        assert (one.send(0, 1), one.get("/sessions")[0]) == (401, 401)
+        status, state = one.get("/readyz")
+        assert (status, "keys.json: no keys there: nobody is let in" in state) == (503, True)
 
 
 @pytest.mark.exhaustive
@@ -211,7 +216,15 @@ def test_without_a_key_a_server_is_for_this_machine_alone(tmp_path: Path, spangr
     assert "create a key (spangrade serve keys create NAME --role admin)" in done.err[0]
     done = spangrade("serve", "--data", tmp_path / "none")
     assert (done.code, done.err[0].endswith("no such folder")) == (2, True)
+    for exposed in (
+        ["--public-url", "https://x.org"],
+        ["--trusted-proxy", "10.0.0.0/8"],
+        ["--allowed-host", "x"],
+    ):
+        done = spangrade("serve", "--data", tmp_path, *exposed)
+        assert (done.code, "others may reach " in done.err[0]) == (2, True)
     for options, problem in (
+        (["--public-url", "https://x.org", "--allow-anonymous"], "--public-url: expected keys "),
         (["--base-path", "x"], "--base-path: expected a path such as /spangrade"),
         (["--public-url", "x"], "--public-url 'x': expected one such as https://spans.example.com"),
         (["--trusted-proxy", "x"], "--trusted-proxy: "),
