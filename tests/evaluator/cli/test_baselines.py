@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -158,21 +159,27 @@ def test_a_session_that_became_inconclusive_did_not_break(spangrade: Spangrade) 
     assert done.out[1].partition(": ")[2].startswith("0 broke, 0 fixed, 1 not known any more")
 
 
-PAGES = ("README.md", "docs/start_ci.md", "docs/comparing.md", "examples/skills/spangrade/SKILL.md")
+PAGES = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "examples/skills/spangrade/SKILL.md",
+)
+ABOUT_CI = ("README.md", "start_ci.md", "comparing.md")
 
 
 def gated_commands() -> list[str]:
-    """Return the commands of pages about CI that decide by an exit code, and those of the examples."""
+    """Return the commands of pages that decide by an exit code in CI, and those of the examples."""
     found = []
     for page in PAGES:
-        lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+        lines = page.read_text(encoding="utf-8").splitlines()
         lines = [line.partition("   #")[0].strip() for line in lines]
         found += [line for line in lines if line.startswith("spangrade ") and "--fail-if" in line]
-        found += [line for line in lines if line.startswith("spangrade run agent.py")]
+        if page.name in ABOUT_CI:
+            found += [line for line in lines if line.startswith("spangrade run agent.py")]
     for example in ("github-actions.yml", "gitlab-ci.yml"):
         text = (ROOT / "examples" / example).read_text(encoding="utf-8")
         found += re.findall(r"spangrade grade evals.*", text)
-    return [line for line in dict.fromkeys(found) if "started_at" not in line]
+    return list(dict.fromkeys(found))
 
 
 @pytest.mark.exhaustive
@@ -185,10 +192,20 @@ def test_every_command_that_the_pages_say_for_ci_is_red_for_a_broken_agent(
     write_agent("shipped", "whole")
     write_agent("gone")
     run(spangrade, "--name", "main", agent="whole")
-    run(spangrade, "--name", "candidate") if line.startswith("spangrade compare") else None
+    subprocess.run(["git", "checkout", "-q", "-b", "change"], check=True)
+    if line.startswith("spangrade compare"):
+        run(spangrade, "--name", "candidate")
     Path("evals").mkdir()
     Path("evals/golden.json").write_text(Path("golden.json").read_text())
     write_sessions(Path("evals/spans.jsonl"), [("s1", [Said("Where is 0?", "Order A1 is gone.")])])
+    if "started_at" in line:  # two days, of which the second is that of a broken agent
+        for day, state in (("2026-06-01", "shipped"), ("2026-06-02", "gone")):
+            said = [
+                (f"{state} {n}", [Said(f"Where is {n}?", f"Order A1 is {state}.")]) for n in range(QUESTIONS)
+            ]
+            start_ns = int(datetime.fromisoformat(f"{day}T09:00Z").timestamp()) * 10**9
+            write_sessions(Path(f"{state}.jsonl"), said, start_ns=start_ns)
+            spangrade("grade", "golden.json", "--spans", f"{state}.jsonl")
     assert spangrade(*shlex.split(line.replace(" RUN ", " main "))[1:]).code == 1
 
 
