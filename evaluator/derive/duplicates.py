@@ -29,6 +29,8 @@ _UNKNOWN = (None, ())
 _CALLS = (ModelCall, ToolUse)
 _OF_PROTOCOL: Traits = frozenset({"of_protocol"})
 _SERVER_NAME = re.compile(r"\w[\w./:-]*[_./:-]")  # and what parts it from the name of the tool
+# Others serve the models of several providers, or call them by another one's API.
+_APIS = re.compile(r"anthropic|gemini|openai")
 _GROUPS = frozenset({"session", "notes", "exchange", "tokens"})
 _Call = TypeVar("_Call", ModelCall, ToolUse)
 
@@ -116,7 +118,8 @@ def _is_passed(observation: Observation) -> bool:
 def _beside(calls: Sequence[_Call]) -> dict[Node, _Call]:
     """Return the first spans of calls by their second ones, where neither is around the other.
 
-    They overlap and share a key: a model's response id, or the id of a call that two instrumentations record.
+    They overlap and share a key: a model's response id (the one with content is then the first), or the id of
+    a call that two instrumentations record.
     Without keys they are of two instrumentations, ran at the same time for at least half of the shorter one,
     and what both record of the texts is equal.
     """
@@ -131,7 +134,10 @@ def _beside(calls: Sequence[_Call]) -> dict[Node, _Call]:
             outer = by_key.setdefault(key, inner)
             before_its_end = inner.span.start_ns < outer.span.end_ns
             if outer is not inner and before_its_end and _same_work(outer, inner):
-                found[inner.span.node] = outer
+                if _has_content(outer) or not _has_content(inner):
+                    found[inner.span.node] = outer
+                else:
+                    found[outer.span.node] = by_key[key] = inner
                 continue
             if not before_its_end:  # the id is used again
                 by_key[key] = inner
@@ -149,9 +155,32 @@ def _beside(calls: Sequence[_Call]) -> dict[Node, _Call]:
 
 def _same_work(outer: _Call, inner: _Call) -> bool:
     if isinstance(outer, ModelCall) or isinstance(inner, ModelCall):
-        return True
+        return _one_response(outer, inner)
     names = (outer.name, inner.name)
     return outer.span.scope != inner.span.scope and (None in names or outer.name == inner.name)
+
+
+def _one_response(outer: Observation, inner: Observation) -> bool:
+    """Return whether two model calls with the id of one response are one: of one provider, and one text.
+
+    Different counts say nothing, for instrumentations count differently. Different texts do where one
+    instrumentation records both: a stand-in for a model answers all calls with one id.
+    """
+    if not (isinstance(outer, ModelCall) and isinstance(inner, ModelCall)):
+        return False
+    providers = {known for call in (outer, inner) if (known := provider_of_id(call.provider))}
+    said = {text for call in (outer, inner) if (text := _said(call))}
+    return len(providers) < 2 and (outer.span.scope != inner.span.scope or len(said) < 2)
+
+
+def provider_of_id(provider: str | None) -> str | None:
+    """Return the API that gave a response its id, as far as the recorded provider tells; None if not."""
+    found = _APIS.search(provider.lower()) if provider else None
+    return found[0] if found else None
+
+
+def _has_content(call: _Call) -> bool:
+    return isinstance(call, ToolUse) or bool(_said(call) or call.exchange.user_input)
 
 
 def _repeats(outer: _Call, inner: _Call) -> bool:

@@ -40,6 +40,11 @@ def without(interval: Interval, holes: Sequence[Interval]) -> list[Interval]:
     return left
 
 
+def overlap(one: Interval, other: Interval) -> bool:
+    """Return whether two intervals have more than an end of one in common."""
+    return max(one[0], other[0]) < min(one[1], other[1]) or one[0] == other[0]
+
+
 def half_at_once(one: Interval, other: Interval) -> bool:
     """Return whether two intervals have at least half of the shorter one in common."""
     both = min(one[1], other[1]) - max(one[0], other[0])

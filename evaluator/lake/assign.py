@@ -137,7 +137,7 @@ def _link(scratch: Store, number: int) -> None:
     """Link some traces with each other and with those before."""
     calls: dict[str, set[KeyedCall]] = {}
     for trace_id, *call in scratch.query(
-        "SELECT trace_id, call_key, scope, start_ns, end_ns, output_tokens FROM calls "
+        "SELECT trace_id, call_key, scope, start_ns, end_ns, provider FROM calls "
         "WHERE trace_id IN (SELECT trace_id FROM to_link WHERE number = $number)",
         {"number": number},
     ):

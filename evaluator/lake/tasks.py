@@ -51,7 +51,7 @@ CALL_TYPES = {
     "scope": _TEXT,
     "start_ns": _INTEGER,
     "end_ns": _INTEGER,
-    "output_tokens": _INTEGER,
+    "provider": _TEXT,
 }
 
 

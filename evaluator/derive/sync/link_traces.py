@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan
-from spangrade.evaluator.derive.timing import half_at_once
+from spangrade.evaluator.derive.duplicates import provider_of_id
+from spangrade.evaluator.derive.timing import overlap
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 
@@ -240,13 +241,16 @@ _MOST_OF_ONE_ID = 100  # calls with one response id that a call is compared with
 
 
 class KeyedCall(NamedTuple):
-    """A model call with the id of its response; `scope` is that of its instrumentation."""
+    """A model call with the id of its response; `scope` is that of its instrumentation.
+
+    `provider` is whose API gave the id, None if that is not known.
+    """
 
     call_key: str
     scope: str | None
     start_ns: int
     end_ns: int
-    output_tokens: int | None
+    provider: str | None = None
 
 
 class Member(NamedTuple):
@@ -267,7 +271,7 @@ class Member(NamedTuple):
 def keyed_calls(observations: Iterable[Observation]) -> frozenset[KeyedCall]:
     """Return the model calls that have the id of a response."""
     return frozenset(
-        KeyedCall(o.call_key, o.span.scope, o.span.start_ns, o.span.end_ns, o.tokens.output_tokens)
+        KeyedCall(o.call_key, o.span.scope, o.span.start_ns, o.span.end_ns, provider_of_id(o.provider))
         for o in observations
         if isinstance(o, ModelCall) and o.call_key
     )
@@ -308,9 +312,13 @@ def _groups(members: Mapping[str, Member]) -> list[list[str]]:
 
 
 def is_same(one: KeyedCall, other: KeyedCall) -> bool:
-    """Return whether spans of different traces with one response id record the same call."""
-    tokens = {one.output_tokens, other.output_tokens} - {None}
-    return half_at_once(one[2:4], other[2:4]) and one.scope != other.scope and len(tokens) < 2
+    """Return whether spans of different traces with one response id record the same call.
+
+    They are of two instrumentations, and of one provider as far as is known. An id that comes again later is
+    that of another call.
+    """
+    providers = {one.provider, other.provider} - {None}
+    return overlap(one[2:4], other[2:4]) and one.scope != other.scope and len(providers) < 2
 
 
 def with_repeating(store: Store, new: Mapping[str, Member]) -> dict[str, Member]:
@@ -336,7 +344,7 @@ def with_repeating(store: Store, new: Mapping[str, Member]) -> dict[str, Member]
 
 def _stored_with(store: Store, keys: Iterable[str], known: Iterable[str]) -> list[tuple[str, KeyedCall]]:
     rows = store.query(
-        "SELECT trace_id, call_key, scope, start_ns, end_ns, output_tokens FROM derived.keyed_calls "
+        "SELECT trace_id, call_key, scope, start_ns, end_ns, provider FROM derived.keyed_calls "
         "SEMI JOIN wanted USING (call_key) ANTI JOIN known USING (trace_id)",
         wanted=arrow_column("call_key", sorted(keys)),
         known=arrow_column("trace_id", sorted(known)),
@@ -350,7 +358,7 @@ def _stored_members(store: Store, trace_ids: Iterable[str]) -> dict[str, Member]
         return {}
     calls: dict[str, set[KeyedCall]] = {}
     for row in store.query(
-        "SELECT trace_id, call_key, scope, start_ns, end_ns, output_tokens FROM derived.keyed_calls "
+        "SELECT trace_id, call_key, scope, start_ns, end_ns, provider FROM derived.keyed_calls "
         "SEMI JOIN wanted USING (trace_id)",
         wanted=arrow_column("trace_id", wanted),
     ):

@@ -108,7 +108,7 @@ _OF_TRACES = {
         "scope": _TEXT,
         "start_ns": _INTEGER,
         "end_ns": _INTEGER,
-        "output_tokens": _INTEGER,
+        "provider": _TEXT,
     },
     "digests": {"session_id": _TEXT, "trace_id": _TEXT, "start_ns": _INTEGER, "digest": _TEXT},
     "not_understood": {"session_id": _TEXT, "trace_id": _TEXT, "scope": _TEXT, "spans": _INTEGER},

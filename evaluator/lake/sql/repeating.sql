@@ -5,7 +5,5 @@ JOIN {other} AS other
     ON one.call_key = other.call_key
     AND one.trace_id <> other.trace_id
     AND one.scope IS DISTINCT FROM other.scope
-    AND (one.output_tokens = other.output_tokens OR one.output_tokens IS NULL OR other.output_tokens IS NULL)
-    AND least(one.end_ns, other.end_ns) >= greatest(one.start_ns, other.start_ns)
-    AND 2 * (least(one.end_ns, other.end_ns) - greatest(one.start_ns, other.start_ns))
-        >= least(one.end_ns - one.start_ns, other.end_ns - other.start_ns)
+    AND (one.provider = other.provider OR one.provider IS NULL OR other.provider IS NULL)
+    AND (greatest(one.start_ns, other.start_ns) < least(one.end_ns, other.end_ns) OR one.start_ns = other.start_ns)

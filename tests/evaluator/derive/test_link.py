@@ -207,7 +207,7 @@ def test_a_trace_that_repeats_calls_joins_the_conversation_with_an_id(portions: 
 def test_the_trace_with_messages_places_one_without(tmp_path: Path) -> None:
     bare = [again(ONE, "y", messages=False), again(TWO, "z", messages=False)]
     outer = [s._replace(start_ns=s.start_ns - 10, end_ns=s.end_ns + 10) for s in bare]
-    assert sessions([outer, [ONE, TWO]], tmp_path / "s.duckdb") == {"a": ["y", "z"]}
+    assert sessions([outer, [ONE, TWO]], tmp_path / "s.duckdb") == {"a": ["a", "b"]}
 
 
 @pytest.mark.exhaustive

@@ -8,7 +8,7 @@ import pytest
 
 from spangrade.evaluator.derive.sync.link_traces import KeyedCall, Member, leaders_of
 
-CALL = KeyedCall("k", "own", 0, 100, 5)
+CALL = KeyedCall("k", "own", 0, 100, "anthropic")
 SAME = CALL._replace(scope="other")
 
 
@@ -26,16 +26,18 @@ def leaders(*traces: Sequence[KeyedCall], ids: Sequence[str | None] = ()) -> lis
     ("other", "same"),
     [
         (SAME, True),
-        (SAME._replace(output_tokens=None), True),
+        (SAME._replace(provider=None), True),
         (SAME._replace(start_ns=40, end_ns=60), True),
         (SAME._replace(start_ns=50, end_ns=150), True),
-        (SAME._replace(start_ns=51, end_ns=151), False),
-        (SAME._replace(output_tokens=6), False),
+        (SAME._replace(start_ns=99, end_ns=151), True),
+        (SAME._replace(start_ns=100, end_ns=151), False),
+        (SAME._replace(start_ns=500, end_ns=600), False),
+        (SAME._replace(provider="openai"), False),
         (SAME._replace(scope="own"), False),
         (SAME._replace(call_key="other"), False),
     ],
 )
-def test_calls_of_two_traces_are_the_same_by_id_time_and_tokens(other: KeyedCall, same: bool) -> None:
+def test_calls_of_two_traces_are_the_same_by_id_time_and_provider(other: KeyedCall, same: bool) -> None:
     assert leaders([CALL], [other]) == [None, "0" if same else None]
 
 
@@ -49,7 +51,7 @@ def test_a_call_is_compared_with_the_latest_hundred_of_its_id() -> None:
     """A broken instrumentation may give every call the same id: the work would grow with their square."""
 
     def others(count: int) -> list[list[KeyedCall]]:
-        return [[SAME._replace(start_ns=1, output_tokens=number + 6)] for number in range(count)]
+        return [[SAME._replace(start_ns=1, provider=f"{number}")] for number in range(count)]
 
     last = [SAME._replace(start_ns=2)]
     assert leaders([CALL], *others(99), last)[-1] == "0"

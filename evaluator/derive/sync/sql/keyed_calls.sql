@@ -6,5 +6,5 @@ CREATE TABLE derived.keyed_calls (
     scope          VARCHAR,           -- of the instrumentation
     start_ns       BIGINT NOT NULL,
     end_ns         BIGINT NOT NULL,
-    output_tokens  BIGINT
+    provider       VARCHAR            -- whose API gave the id, if that is known
 )
