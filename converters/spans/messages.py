@@ -32,6 +32,7 @@ _NUMBERS = (bool, int, float)
 _MOST_EARLIER = 32  # messages before the model's last one whose calls and results are looked at
 # The places of calls beside a message's content. A call in two of them is one call in two forms.
 _MORE_CALLS = ("tool_calls", "toolInvocations", "function_call", "additional_kwargs")
+_TEXTS = frozenset({"text", "input_text"})
 _NOT_OF_MODELS = frozenset({"user", "system", "tool"})
 # Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
 _INJECTED = ("For context:", "\nCurrent Task:", "# AGENTS.md instructions")
@@ -76,7 +77,8 @@ class Message(NamedTuple):
     """One message. `role` is user, assistant, tool or system; `text` joins its text parts, None for none.
 
     `unread` are the types of its parts that nobody knows, if it is the model's; `code_runs` is how often code
-    ran on the side of the model's provider; `is_wordless` says that it shows something other than text.
+    ran on the side of the model's provider; `is_wordless` says that it shows something other than text,
+    `is_silent` that it is the user's, and its text is not recorded.
     """
 
     role: str | None
@@ -86,6 +88,7 @@ class Message(NamedTuple):
     unread: tuple[str, ...] = ()
     code_runs: int = 0
     is_wordless: bool = False
+    is_silent: bool = False
 
 
 def message_of(message: Any) -> Message | None:
@@ -117,6 +120,8 @@ def message_of(message: Any) -> Message | None:
     if role == "tool" and not results and parts and not all(map(is_of_approval, parts)):
         call_id = text(message.get("tool_call_id")) or text(message.get("id"))  # LangChain's id is its own
         results.append(result_of_message(message, call_id, unwrapped(content) if joined is None else joined))
+    if role == "user" and not (read and any(one is not None for one in read)) and _is_silent(parts):
+        return Message(role, None, is_silent=True)
     made = Message(role, joined, tuple(calls), tuple(results))
     return made if len(texts) == len(read) or not of_model else _of_model(made, parts, read)
 
@@ -127,6 +132,19 @@ def _content(message: dict[str, Any]) -> tuple[Any, list[Any]]:
     if isinstance(content, _NUMBERS):  # a reply that is a number is a text
         content = canonical(content)
     return content, content if isinstance(content, list) else [] if content is None else [content]
+
+
+def _is_silent(parts: Sequence[Any]) -> bool:
+    """Return whether the parts of a message are texts that are left out, or were removed."""
+    for part in parts:
+        said = part
+        if isinstance(part, dict):
+            if part.get("type", "text") not in _TEXTS:
+                return False
+            said = part.get("content", part.get("text"))
+        if said is not None and not (isinstance(said, str) and is_removed(said)):
+            return False
+    return True
 
 
 def _structured(content: Any) -> str | None:
@@ -250,15 +268,15 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
     A request repeats the whole history: only what follows the model's last own message is new, and the
     results that may be: parallel calls may be repeated one by one, each with its result after it. The user's
     message is the last of role user with a text of its own (several providers give tool results that role)
-    that no framework wrote. `users` are the numbers of the user's own messages before each input message,
-    where they are known.
+    that no framework wrote; one whose text is not recorded is a message of the user, too. `users` are the
+    numbers of the user's own messages before each input message, where they are known.
     """
     response, calls, unread, code_runs = _response(outputs if isinstance(outputs, list) else [outputs])
     user_input: str | None = None
     user_messages: int | None = None
     results: list[ToolResult] = []
     repeated: list[MessageCall] = []
-    new, has_results, own, earlier = True, False, True, _MOST_EARLIER
+    new, has_results, own, earlier, is_silent = True, False, True, _MOST_EARLIER, False
     messages = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else ()
     older = map(message_of, reversed(messages))
     for newer, message in enumerate(older):
@@ -282,8 +300,10 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
                 sum(map(is_of_user, messages[:earlier_ones])) if users is None else users[earlier_ones]
             )
             break
-        has_results = has_results or bool(message.tool_results)
-    continues = has_results or (None if user_input is None else False)
+        if is_silent := message.is_silent:
+            break
+        has_results = has_results or bool(message.tool_results) or message.role == "tool"
+    continues = has_results or (False if user_input or is_silent else None)
     before = next(older, None)
     reply = before.text if before is not None and before.role == "assistant" else None
     return MessageExchange(

@@ -202,12 +202,26 @@ def _continues(turn: Group, group: Group) -> bool:
         return False
     if _is_during(turn, group) or _is_handed_over(turn, group):
         return True
+    if _resumes(turn, group):
+        return True
     # A run's own input may be its final history, which ends with what its tools returned.
     exchanges = (o.exchange for o in chain(group.calls, group.exchanging))
     continues = next((one.continues for one in exchanges if one.continues is not None), None)
     if continues is not None:
         return continues or _is_unanswered(turn, group)
     return same_trace and all(isinstance(o, ModelCall) for o in group.tops)
+
+
+def _resumes(turn: Group, group: Group) -> bool:
+    """Return whether a group without a message runs a tool, by its id, that a turn requested and left."""
+    if group.user_input is not None:
+        return False
+    open_ids = {call.call_id for o in turn.exchanging for call in o.exchange.tool_calls if call.call_id}
+    if not open_ids:
+        return False
+    open_ids -= {tool.call_id for tool in turn.tools}
+    open_ids -= {result.call_id for o in turn.exchanging for result in o.exchange.tool_results}
+    return any(tool.call_id in open_ids for tool in group.tools)
 
 
 def _is_within(turn: Group, group: Group) -> bool:
