@@ -46,6 +46,8 @@ def errors(tree: Tree, tool_interactions: Sequence[ToolInteraction]) -> tuple[Er
         if parent is not None and (inside or failed):
             if failed:
                 inside[message] = None
+                if node in tool_errors and observation.failure and observation.failure.error:
+                    inside[observation.failure.error] = None  # a code that spans around it repeat
             _add(messages_inside, parent.span.node, inside)
     found += [
         (tool.start_ns, Error(f"tool {tool.tool_name}", tool.error, tool.trace_id, tool.span_id))

@@ -52,6 +52,9 @@ _OF_PROTOCOL = re.compile(
 )
 # How the text of an error begins, where servers mark it in a way that spans of the protocol do not record.
 _MAY_BE_ERROR = re.compile(r"(?:\w*(?:Error|Exception)|Fail(?:ed|ure)|Traceback)\b", re.IGNORECASE)
+# A message that is only a code: an `error.type`, the name of a class, a number.
+_CODE = re.compile(r"[A-Za-z0-9_.:$-]+")
+_ERROR_KEYS = ("error_message", "error", "message", "detail")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
 _DOUBTFUL: Traits = frozenset({"doubtful_outcome"})
 _OF_PROVIDER: Traits = frozenset({"of_provider"})
@@ -400,7 +403,11 @@ def ok_and_error(tool: ToolUse, result: Any) -> tuple[bool | None, str | None]:
     result = python_value(result)
     failed = tool.failure is not None or failed_by_data(result)
     if failed:
-        return False, (tool.failure.error if tool.failure else None) or _error_in(result)
+        own = tool.failure.error if tool.failure else None
+        if own is None or _CODE.fullmatch(own):
+            said = _error_in(result)
+            own = said if own is None or (said and not _CODE.fullmatch(said)) else own
+        return False, own
     if "doubtful_outcome" in tool.traits:
         return None, None
     if "succeeded" in tool.traits:
@@ -425,10 +432,14 @@ def _text_of_protocol(result: Any) -> str | None:
 
 
 def _error_in(result: Any) -> str | None:
-    """Return the message of a failure in a call's result; None if there is none."""
+    """Return the message of a failure in a call's result, a code only without another; None without any."""
     if isinstance(result, dict):
-        keys = ("error_message", "error", "message", "detail")
-        return next((str(result[key]) for key in keys if result.get(key)), None)
+        values = [result[key] for key in _ERROR_KEYS if result.get(key)]
+        inner = [_error_in(value) if isinstance(value, dict) else None for value in values]
+        said = [one or str(value) for one, value in zip(inner, values, strict=True) if value is not True]
+        if not said and isinstance(text := unwrapped(result.get("content")), str):
+            said = [text]
+        return next((one for one in said if not _CODE.fullmatch(one)), said[0] if said else None)
     return result if isinstance(result, str) else None
 
 
