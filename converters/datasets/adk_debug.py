@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
+from spangrade.converters.datasets.adk_events import invocations, objects, spans_of
+from spangrade.converters.datasets.problems import separate
 from spangrade.converters.recordings.plain import json_value
 from spangrade.converters.spans.values import either
-from spangrade.tracer.base.canonical_json import encodable
+from spangrade.tracer import semconv
+from spangrade.tracer.base.canonical_json import canonical, encodable
 from spangrade.tracer.otlp.common import (
     MalformedError,
     ScopeGroup,
@@ -36,16 +40,26 @@ def read_trace(document: Any) -> Iterator[Span | Problem] | None:
     return None
 
 
-def read_session(document: Any) -> Iterator[LogRecord | Problem] | None:
-    """Return a session of ADK's session service as one log record, or None if it is something else.
+def read_session(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
+    """Return a session of ADK's session service, or None if the document is something else.
 
-    The record carries the name of its app and the session's state: `state`, or else the sum of the events'
-    state deltas. Keys may be in camelCase or snake_case.
+    A log record carries the name of its app and the session's state: `state`, or else the sum of the events'
+    state deltas; the events become spans, which those that were recorded of the session take the place of.
+    A list of events, as the API answers a run, is a session of its own. Keys may be in camelCase or
+    snake_case.
     """
     match document:
         case {"id": _, "events": _} if not _APP_KEYS.isdisjoint(document):
             return _session(document)
+        case [dict() as first, *_] if _is_event(first):
+            return _events(
+                {"id": f"events-{sha256(canonical(document).encode()).hexdigest()[:16]}", "events": document}
+            )
     return None
+
+
+def _is_event(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("author"), str) and isinstance(either(value, "invocation_id"), str)
 
 
 def _span(item: Any, group: ScopeGroup) -> Span:
@@ -67,7 +81,7 @@ def _span(item: Any, group: ScopeGroup) -> Span:
     )
 
 
-def _session(document: Mapping[str, Any]) -> Iterator[LogRecord | Problem]:
+def _session(document: Mapping[str, Any]) -> Iterator[Span | LogRecord | Problem]:
     try:
         log = _session_log(document)
     except MalformedError as error:
@@ -76,6 +90,14 @@ def _session(document: Mapping[str, Any]) -> Iterator[LogRecord | Problem]:
     yield log
     for oddity in log_warnings(log):
         yield Problem("", oddity, dropped=False)
+    yield from _events(document)
+
+
+def _events(session: Mapping[str, Any]) -> Iterator[Span | Problem]:
+    said = [one for one in objects(session["events"]) if one.get("content") or either(one, "error_code")]
+    turns, problems = separate(invocations({"events": said}, "session"))
+    yield from problems
+    yield from spans_of(session["id"], turns, None, scope=semconv.SCOPE_OF_MESSAGES)
 
 
 def _session_log(document: Mapping[str, Any]) -> LogRecord:

@@ -202,6 +202,7 @@ def spans_of(
     durations: Mapping[str, float] | None = None,
     app_name: str | None = None,
     scores: Attributes = NO_SCORES,
+    scope: str = SCOPE,
 ) -> Iterator[Span]:
     """Yield a session's spans by the GenAI conventions: one trace per turn, with the events' own times.
 
@@ -221,7 +222,7 @@ def spans_of(
             **(scores if number == len(turns) else {}),
         }
         duration = (durations or {}).get(turn.invocation_id)
-        yield from _Trace([session_id, turn.invocation_id], SCOPE).spans(turn, attributes, duration)
+        yield from _Trace([session_id, turn.invocation_id], scope).spans(turn, attributes, duration)
 
 
 class _Trace(MadeTrace):
@@ -242,7 +243,8 @@ class _Trace(MadeTrace):
             if event.inference:
                 yield self._chat(event, agent)
             for call in event.calls:
-                yield self._tool(call, event, agent)
+                if call.responded_ns is not None:  # else it is requested, and perhaps not executed
+                    yield self._tool(call, call.responded_ns, agent)
             before_ns = event.time_ns
 
     def _chat(self, event: Event, agent: Span) -> Span:
@@ -263,14 +265,13 @@ class _Trace(MadeTrace):
         }
         return self._untimed(f"chat {event.model or ''}".rstrip(), agent, event.time_ns, attributes)
 
-    def _tool(self, call: Call, event: Event, agent: Span) -> Span:
-        at_ns = event.time_ns if call.responded_ns is None else call.responded_ns
+    def _tool(self, call: Call, at_ns: int, agent: Span) -> Span:
         attributes = {
             semconv.OPERATION_NAME: semconv.EXECUTE_TOOL,
             semconv.TOOL_NAME: call.name,
             semconv.TOOL_CALL_ID: call.call_id,
             semconv.TOOL_CALL_ARGUMENTS: dumps(call.arguments),
-            semconv.TOOL_CALL_RESULT: None if call.responded_ns is None else dumps(call.response),
+            semconv.TOOL_CALL_RESULT: dumps(call.response),
         }
         return self._untimed(f"execute_tool {call.name}", agent, at_ns, attributes)
 

@@ -38,7 +38,7 @@ from spangrade.evaluator.derive.span_tree import Tree, of_kind
 from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tokens import agents_with_tokens, beyond_calls
 from spangrade.evaluator.derive.tool_calls import calls_by_turn, requested_call, tool_interaction
-from spangrade.evaluator.derive.turns import Group, turn_groups, turn_of
+from spangrade.evaluator.derive.turns import Group, is_agents_own, turn_groups, turn_of
 from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import canonical
@@ -80,6 +80,9 @@ def build_session(
     simulated = [o for o in observations if o.notes.simulated_message is not None]
     if simulated:
         observations = [o for o in observations if o.notes.simulated_message is None]
+    if any(_is_made(o) for o in observations):
+        recorded = [o for o in observations if not _is_made(o)]
+        observations = recorded if any(map(is_agents_own, recorded)) else observations
     tree = prepared(observations)
     groups = turn_groups(tree)
     agents = _agents(tree)
@@ -294,6 +297,11 @@ def _llm_call(position: int, turn: int, call: ModelCall, tree: Tree, prices: Seq
         context_window=context_window(call.model, call.provider),
         doubtful_tokens="doubtful_tokens" in call.traits,
     )
+
+
+def _is_made(observation: Observation) -> bool:
+    """Return whether an observation is of a span that was made of messages, and not recorded."""
+    return observation.span.scope == semconv.SCOPE_OF_MESSAGES
 
 
 def _is_unanswered(call: ModelCall) -> bool:

@@ -308,9 +308,11 @@ def test_an_eval_set_is_graded_as_it_is(spangrade: Spangrade, tmp_path: Path, ve
 def test_a_saved_session_brings_its_app_and_its_state(spangrade: Spangrade, tmp_path: Path) -> None:
     (file,) = HISTORIES.glob("*/*.session.json")
     done = spangrade("import", file, "--db", tmp_path / "s.duckdb")
-    assert (done.code, done.out[-1].partition(" imported")[0]) == (0, "0 spans and 1 log")
+    assert (done.code, done.out[-1].partition(" imported")[0]) == (0, "19 spans and 1 log")
     query = """SELECT attributes->>'$."spangrade.app_name"' AS app FROM logs"""
     assert package.open(tmp_path / "s.duckdb").sql(query).rows() == [{"app": "cs_agent"}]
+    (session,) = package.open(tmp_path / "s.duckdb").sessions()
+    assert session.turns[0].user_input is not None
 
 
 @pytest.mark.parametrize("file", refused(), ids=lambda file: f"{file.parent.name}-{file.name}")

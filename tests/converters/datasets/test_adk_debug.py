@@ -185,7 +185,19 @@ def test_a_session_that_cannot_be_read_is_a_problem(session: dict[str, Any], mes
 
 
 @pytest.mark.parametrize(
-    "document", [{}, [], [5], [{}], 5, None, b"", {"id": "x", "events": []}, {"appName": "x", "id": "y"}]
+    "document",
+    [
+        {},
+        [],
+        [5],
+        [{}],
+        [{"author": "shop"}],
+        5,
+        None,
+        b"",
+        {"id": "x", "events": []},
+        {"appName": "x", "id": "y"},
+    ],
 )
 def test_a_document_of_another_format_is_left_to_other_readers(document: Any) -> None:
     assert read_trace(document) is None
@@ -194,7 +206,8 @@ def test_a_document_of_another_format_is_left_to_other_readers(document: Any) ->
 
 def test_a_session_that_adk_saved_is_found_by_its_content() -> None:
     saved = json.loads(SAVED.read_text())
-    [log] = read(SAVED)
+    [log, *spans] = read(SAVED)
+    assert {type(one) for one in spans} == {Span}
     assert isinstance(log, LogRecord)
     assert log.attributes["gen_ai.conversation.id"] == "6faf8bb7-3107-490d-8a26-a7fb25eabfa3"
     assert log.attributes["spangrade.state"] == saved["state"]
@@ -227,7 +240,7 @@ def test_captured_traces_are_read_whole() -> None:
 @captured
 def test_captured_sessions_bring_their_state() -> None:
     for path in sorted(CAPTURED.glob("*/session_*.json")):
-        recorded, [log] = json.loads(path.read_text()), read(path)
+        recorded, [log, *_] = json.loads(path.read_text()), read(path)
         assert isinstance(log, LogRecord)
         assert log.attributes == {
             "gen_ai.conversation.id": recorded["id"],

@@ -58,6 +58,26 @@ def test_every_fact_of_a_captured_session_is_derived(
     assert actual["cost_usd"] == pytest.approx(cost, abs=1e-8)
 
 
+SAID = ("user_input", "final_response")
+CALLED = ("turn", "tool_name", "input_arguments", "output", "call_id")
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [one for one, _ in expected()],
+    ids=lambda value: value.stem[:24] if isinstance(value, Path) else "",
+)
+@pytest.mark.short_form("trace", 2)
+def test_the_session_log_alone_says_what_was_said_and_called(trace: Path, tmp_path: Path) -> None:
+    log = trace.with_name(trace.name.replace("trace_", "session_"))
+    alone, recorded = shown(tmp_path / "a.duckdb", log), shown(tmp_path / "r.duckdb", trace, log)
+    for part, keys in (("turns", SAID), ("tool_interactions", CALLED)):
+        found, facts = ([[one[key] for key in keys] for one in shown[part]] for shown in (alone, recorded))
+        assert found == facts
+    assert alone["state_variables"] == recorded["state_variables"]
+    assert [turn["latency_s"] for turn in alone["turns"]] == [None] * len(alone["turns"])
+
+
 def test_state_is_unknown_without_the_session_log(tmp_path: Path) -> None:
     trace = next(CAPTURED.glob("customer_service/trace_cs_simple*.json"))
     assert shown(tmp_path / "s.duckdb", trace)["state_variables"] is None
