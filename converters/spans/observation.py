@@ -33,8 +33,10 @@ Trait = Literal[
     "of_provider",  # the model's provider ran the tool
     "of_server",  # recorded by the server of that protocol, where the client may have recorded the call, too
     "of_user",  # stands for a message that the user gives a run which goes on
+    "only_alone",  # a run's tokens count only where no model call records any
     "only_requested",  # a tool's call that has neither a span nor a result
     "only_topmost",  # a run only if no agent's work is around it (any function, else)
+    "own_run",  # a run's tokens are its own: the agent's before, and those of runs in it, are not in them
     "succeeded",  # a message marks a tool's result as that of a success
     "text_only",  # a model call's output is recorded without the calls that it requested
 ]

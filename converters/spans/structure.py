@@ -47,6 +47,8 @@ _WORDS: dict[str, Kind | None] = {
     **dict.fromkeys(("retriever", "retrieval", "embedding", "embeddings", "reranker", "rerank"), None),
     **dict.fromkeys(("evaluator", "guardrail", "eval", "score", "usage"), None),
 }
+# The scopes of those whose runs are known to record the tokens of their own run alone.
+_OF_OWN_RUNS = frozenset({"@voltagent/core"})
 # What may follow a word: `tool_invocation`, `llm_call`, `agent_run`.
 _OF_WORD = re.compile(r"_(?:call|invocation|execution|run|use)$")
 _KIND = re.compile(
@@ -432,7 +434,8 @@ def _run(
     run = genai.read_attributes(span, attributes, kind)
     if not isinstance(run, RunSpan):
         return None
-    run = changed(run, **_tokens(attributes, layout), counts_its_calls=True)
+    own_run = span.scope_name in _OF_OWN_RUNS
+    run = changed(run, **_tokens(attributes, layout), counts_its_calls=True, own_run=own_run)
     return _with_said(run, attributes, layout, named_by)
 
 

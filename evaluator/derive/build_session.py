@@ -135,7 +135,7 @@ def build_session(
         usage=_usage_of_runs(runs, llm_calls)
         if runs
         else _usage(llm_calls, beyond_calls(tree), lacks_calls=lacks_model_calls(groups, tree)),
-        models=_models(llm_calls or runs or of_kind(RunSpan, tree.ordered)),
+        models=_models(llm_calls) or _models(runs or of_kind(RunSpan, tree.ordered)),
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
         cost_estimated=models_of(call for call in llm_calls if call.cost_estimated),

@@ -53,28 +53,33 @@ def _sound(call: ModelCall, apart: set[tuple[str | None, str | None, str | None]
 def beyond_calls(tree: Tree) -> tuple[int, int]:
     """Return the input and output tokens of runs that are above the sum of the model calls in them.
 
-    Only an agent's first run in the session counts, and only one that is not below another agent's and
-    follows no model call with tokens: any other total may be that of the agent's life, or shared with its
-    caller, or with the agent that handed over.
+    Every run counts of a writer whose runs have the tokens of their own alone. Of any other, only an agent's
+    first run in the session does, and only one that is not below another agent's and follows no model call
+    with tokens: any other total may be that of the agent's life, or shared with its caller, or with the agent
+    that handed over.
     """
     inputs, outputs = 0, 0
     inside: dict[Node, tuple[int, int]] = {}
     for call in tree.model_calls:
         above = tree.nearest(call)
+        is_own = True
         while above is not None:
-            known = inside.get(above.span.node, (0, 0))
-            tokens = (call.tokens.input_tokens or 0, call.tokens.output_tokens or 0)
-            inside[above.span.node] = known[0] + tokens[0], known[1] + tokens[1]
+            if is_own or "own_run" not in above.traits:
+                known = inside.get(above.span.node, (0, 0))
+                tokens = (call.tokens.input_tokens or 0, call.tokens.output_tokens or 0)
+                inside[above.span.node] = known[0] + tokens[0], known[1] + tokens[1]
+            is_own = is_own and "own_run" not in above.traits
             above = tree.nearest(above)
     first_call_ns = min((call.span.start_ns for call in tree.model_calls if any(call.tokens[:2])), default=0)
     started: set[str | None] = set()
     for run in tree.agents:
         is_first = run.name not in started
         started.add(run.name)
-        counted = inside.get(run.span.node)
-        if not is_first or run.span.start_ns > first_call_ns:
+        counted = inside.get(run.span.node, (0, 0))
+        is_alone = is_first and run.span.start_ns <= first_call_ns and any(counted)
+        if "own_run" not in run.traits and (not is_alone or tree.agent_above(run) is not None):
             continue
-        if counted is None or not any(counted) or tree.agent_above(run) is not None:
+        if "only_alone" in run.traits:
             continue
         more = [(a or 0) - b for a, b in zip(run.tokens[:2], counted, strict=True)]
         if None not in run.tokens[:2] and min(more) >= 0:
@@ -101,7 +106,7 @@ def agents_with_tokens(tree: Tree) -> Sequence[RunSpan | TurnSpan]:
         has_tokens = False
         if isinstance(o, RunSpan | TurnSpan) and (o.tokens.input_tokens or o.tokens.output_tokens):
             has_tokens = True
-            if not inside:
+            if not inside or "own_run" in o.traits:
                 found.append(o)
         if has_tokens or inside:
             counted.add(o.span.node)

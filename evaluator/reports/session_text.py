@@ -79,7 +79,9 @@ def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore])
         "tokens",
         f"{_or_unknown(usage.input_tokens)} in ({_or_unknown(usage.cached_input_tokens)} cached), "
         f"{_or_unknown(usage.output_tokens)} out ({_or_unknown(usage.reasoning_tokens)} reasoning), "
-        f"in {counted(usage.llm_calls or 0, 'model call')}",
+        "in an unknown number of model calls"
+        if usage.llm_calls is None and usage.input_tokens is not None
+        else f"in {counted(usage.llm_calls or 0, 'model call')}",
     )
     no_price = Text.assemble("unknown (no price: ", cell(s.cost_unknown or "no usage"), ")")
     made.add_row("cost", _cost(s.cost_usd, estimated=s.cost_estimated is not None) or no_price)

@@ -65,6 +65,7 @@ _TOKENS = {
     "reasoning_tokens": "llm.token_count.completion_details.reasoning",
     "cache_write_tokens": "llm.token_count.prompt_details.cache_write",
 }
+_COUNTING = frozenset({*_TOKENS.values(), *_MODELS})
 
 
 def _kind(span: Span, attributes: Attributes) -> Kind | None:
@@ -112,8 +113,7 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     if isinstance(output, dict):
         changes["call_key"] = text(output.get("id")) or call.call_key
         changes |= langchain_values.model_output(output)
-    counts = {field: count(attributes.get(name)) for field, name in _TOKENS.items()}
-    changes |= {field: number for field, number in counts.items() if number is not None}
+    changes |= _counts(attributes)
     if tools := declarations.listed_tools(attributes):
         changes["tool_declarations"] = tools
     exchange, calls = _with_items(call.exchange, output), changes.pop("tool_calls", ())
@@ -123,6 +123,11 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
         changes["code_executions"] = exchange.code_runs
     exchange = exchange._replace(tool_results=_marked(exchange.tool_results, attributes))
     return changed(call._replace(exchange=exchange), **changes)
+
+
+def _counts(attributes: Attributes) -> dict[str, int]:
+    counts = ((field, count(attributes.get(name))) for field, name in _TOKENS.items())
+    return {field: number for field, number in counts if number is not None}
 
 
 def _with_items(exchange: MessageExchange, output: Any) -> MessageExchange:
@@ -184,6 +189,9 @@ def _run(run: RunSpan, span: Span, attributes: Attributes) -> RunSpan:
     output = parse_json(attributes.get("output.value"))
     run = named_run(run, _agent(run, span, attributes, metadata))
     run = run_io.with_io(run, value, output, topmost=span.parent_span_id is None)
+    if not _COUNTING.isdisjoint(attributes) and "smolagents.max_steps" not in attributes:  # of its life
+        model = first_text(map(attributes.get, _MODELS)) or run.model
+        run = changed(run, model=model, only_alone=True, **_counts(attributes))
     if not langchain_values.is_langchain(span, metadata):
         return run
     is_graph, is_node = span.name == "LangGraph" or "ls_integration" in metadata, "langgraph_node" in metadata
