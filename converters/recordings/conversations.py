@@ -8,14 +8,16 @@ Ids follow from the conversation's id: the same conversation always becomes the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, NamedTuple
 
 from spangrade.converters.recordings.plain import json_value
+from spangrade.converters.spans.approvals import approval_of
 from spangrade.converters.spans.messages import Message, is_injected
 from spangrade.converters.spans.observation import MessageCall, ToolResult
+from spangrade.converters.spans.values import parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import dumps, encodable
 from spangrade.tracer.otlp.common import MalformedError
@@ -62,6 +64,11 @@ class _Turn(NamedTuple):
     user: Said | None
     rest: Sequence[Said]
 
+    @property
+    def said(self) -> Sequence[Said]:
+        """All messages of the turn."""
+        return self.rest if self.user is None else (self.user, *self.rest)
+
 
 def spans_of(conversation: RecordedConversation) -> Iterator[Span]:
     """Yield the spans of a conversation. Raises MalformedError if nothing is said in it."""
@@ -75,12 +82,14 @@ def spans_of(conversation: RecordedConversation) -> Iterator[Span]:
     if not is_dated:
         about[semconv.TAGS] = [*about.get(semconv.TAGS, ()), semconv.UNDATED]
     at_ns = _UNDATED_NS
-    for number, turn in enumerate(turns, 1):
-        said = [*([] if turn.user is None else [turn.user]), *turn.rest]
-        times = []
-        for one in said:
+    times: list[list[int]] = []
+    for turn in turns:
+        times.append([])
+        for one in turn.said:
             at_ns = one.time_ns if one.time_ns is not None else at_ns + (0 if is_dated else _STEP_NS)
-            times.append(at_ns)
+            times[-1].append(at_ns)
+    results = _results(turns, times)
+    for number, turn in enumerate(turns, 1):
         root = {
             semconv.TURN: True,
             semconv.CONVERSATION_ID: conversation.session_id,
@@ -93,7 +102,9 @@ def spans_of(conversation: RecordedConversation) -> Iterator[Span]:
             if conversation.state is not None:
                 root[semconv.STATE] = dumps(conversation.state)
             root |= conversation.scores
-        yield from _Trace(conversation, number).spans(root, said, times, instructions)
+        yield from _Trace(conversation, number).spans(
+            root, turn.said, times[number - 1], instructions, results[number - 1]
+        )
 
 
 def _turns(conversation: RecordedConversation) -> Iterator[_Turn]:
@@ -101,7 +112,7 @@ def _turns(conversation: RecordedConversation) -> Iterator[_Turn]:
 
     A last message of the user that is a stop word, and no more, begins none: the user hung up.
     """
-    said = [one for one in conversation.said if one.message.role != "system"]
+    said = [part for one in conversation.said if one.message.role != "system" for part in _divided(one)]
     if said and _is_user(said[-1]) and (said[-1].message.text or "").strip() in conversation.stop_words:
         said.pop()
     starts = [place for place, one in enumerate(said) if _is_user(one)]
@@ -113,6 +124,17 @@ def _turns(conversation: RecordedConversation) -> Iterator[_Turn]:
     for start, end in zip(starts, [*starts[1:], len(said)], strict=True):
         first = said[start]
         yield _Turn(first, said[start + 1 : end]) if _is_user(first) else _Turn(None, said[start:end])
+
+
+def _divided(one: Said) -> Sequence[Said]:
+    """Return a message, or in two: the results in it are those of the calls before the user's next text."""
+    results = one.message.tool_results
+    if not results or not _is_user(one):
+        return (one,)
+    return (
+        one._replace(message=Message("tool", None, (), results)),
+        one._replace(message=one.message._replace(tool_results=())),
+    )
 
 
 def _is_user(one: Said) -> bool:
@@ -165,25 +187,21 @@ class _Trace(MadeTrace):
             [semconv.SCOPE_OF_MESSAGES, conversation.session_id, number], semconv.SCOPE_OF_MESSAGES
         )
         self._declared = conversation.declared
-        self._requested = {call.call_id for one in conversation.said for call in one.message.tool_calls}
 
     def spans(
-        self, root: Attributes, said: Sequence[Said], times: Sequence[int], instructions: str | None
+        self,
+        root: Attributes,
+        said: Sequence[Said],
+        times: Sequence[int],
+        instructions: str | None,
+        results: _Results,
     ) -> Iterator[Span]:
-        results = _Results(said, times)
-        answered = [
-            [
-                (call, results.of(call) if call.result is None else (call.result, at_ns))
-                for call in one.message.tool_calls
-            ]
-            for one, at_ns in zip(said, times, strict=True)
-        ]
-        others = results.of_others(self._requested)
+        others = results.others
         unseen = None if all(result.name for result, _ in others) else _NAMELESS
         turn = self._span("turn", None, times[0], times[-1], {**root, semconv.UNFINISHED: unseen})
         yield turn
         agent: Span | None = None
-        for one, at_ns, calls in zip(said, times, answered, strict=True):
+        for one, at_ns in zip(said, times, strict=True):
             if one.message.role != "assistant":
                 continue
             parent = turn
@@ -193,9 +211,13 @@ class _Trace(MadeTrace):
                     yield agent
                 parent = agent
             yield self._chat(one, parent, at_ns, instructions)
-            for call, found in calls:
-                if found is not None and (call.name or found[0].name):  # a call without a name stays unknown
-                    yield self._tool(call, *found, parent, at_ns)
+            for call in one.message.tool_calls:
+                start_ns = at_ns
+                own = () if call.result is None else ((call.result, at_ns),)
+                for result, end_ns in own or results.of.get(id(call), ()):
+                    if call.name or result.name:  # a call without a name stays unknown
+                        yield self._tool(call, result, end_ns, parent, start_ns)
+                    start_ns = max(start_ns, end_ns)
         for result, at_ns in others:
             if result.name:
                 yield self._tool(MessageCall(result.name, result.call_id, None), result, at_ns, turn, at_ns)
@@ -255,27 +277,65 @@ def _outcome(result: ToolResult) -> str | None:
     return "succeeded" if result.failed is False and result.result is None else None
 
 
-class _Results:
-    """The results of calls in a turn, each for one call: by its id, else the next of its name or of none."""
+class _Results(NamedTuple):
+    """The results of calls with their times, by the `id` of the call's object, and a turn's others.
 
-    def __init__(self, said: Sequence[Said], times: Sequence[int]) -> None:
-        self._left = [
-            (result, at_ns)
-            for one, at_ns in zip(said, times, strict=True)
-            for result in one.message.tool_results
-        ]
+    The others are the results of calls that no message requests.
+    """
 
-    def of(self, call: MessageCall) -> tuple[ToolResult, int] | None:
-        """Return the result of a call and its time, which no other call gets; None without one."""
-        for place, (result, _) in enumerate(self._left):
-            by_id = call.call_id is not None and result.call_id is not None
-            if result.call_id == call.call_id if by_id else result.name in (None, call.name):
-                return self._left.pop(place)
-        return None
+    of: Mapping[int, Sequence[tuple[ToolResult, int]]]
+    others: Sequence[tuple[ToolResult, int]]
 
-    def of_others(self, requested: Collection[str | None]) -> list[tuple[ToolResult, int]]:
-        """Return the results that are left, and their times, of calls without any of the ids `requested`."""
-        return [one for one in self._left if one[0].call_id is None or one[0].call_id not in requested]
+
+def _results(turns: Sequence[_Turn], times: Sequence[Sequence[int]]) -> list[_Results]:
+    """Return the results for each turn.
+
+    A result is that of one call: by any id of the call, first of those in its turn in order, then of the last
+    one before; where either has no id, by name, in the turn. A call has two where the first one says that it
+    waits for a person.
+    """
+    calls = [call for turn in turns for one in turn.said for call in one.message.tool_calls]
+    requested = {call_id for call in calls for call_id in (call.call_id, call.other_id) if call_id}
+    found: dict[int, list[tuple[ToolResult, int]]] = {}
+    by_id: dict[str, list[MessageCall]] = {}
+    waiting: dict[str | None, MessageCall] = {}
+    by_turn: list[_Results] = []
+    for turn, at in zip(turns, times, strict=True):
+        left: dict[int, MessageCall] = {}
+        others: list[tuple[ToolResult, int]] = []
+        for one, at_ns in zip(turn.said, at, strict=True):
+            for call in one.message.tool_calls:
+                if call.result is None:
+                    left[id(call)] = call
+                    for call_id in filter(None, (call.call_id, call.other_id)):
+                        by_id.setdefault(call_id, []).append(call)
+            for result in one.message.tool_results:
+                call_of = _call_of(result, left, by_id, found) or waiting.pop(result.call_id, None)
+                if call_of is None:
+                    others += [] if result.call_id in requested else [(result, at_ns)]
+                    continue
+                left.pop(id(call_of), None)
+                found.setdefault(id(call_of), []).append((result, at_ns))
+                if result.call_id and result.result and approval_of(parse_json(result.result)) == "asked":
+                    waiting[result.call_id] = call_of
+        by_turn.append(_Results(found, others))
+    return by_turn
+
+
+def _call_of(
+    result: ToolResult,
+    left: Mapping[int, MessageCall],
+    by_id: Mapping[str, list[MessageCall]],
+    found: Mapping[int, object],
+) -> MessageCall | None:
+    """Return the call of a result, given the calls of the turn that are left, and all by their ids."""
+    for call in left.values():
+        if call.has_id(result.call_id) or (
+            None in (call.call_id, result.call_id) and result.name in (None, call.name)
+        ):
+            return call
+    earlier = by_id.get(result.call_id or "", [])
+    return next((call for call in reversed(earlier) if id(call) not in found), None)
 
 
 def tags_of(metadata: Any) -> Attributes:

@@ -26,7 +26,9 @@ NODES_OF_AGENTS = frozenset({"agent", "model", "tools", "__start__", "__end__"})
 _COMMAND = frozenset({"update", "goto"})
 _PARENT = "__parent__"
 # The exceptions that LangGraph raises to hand over or to wait for a human; they are not failures.
-_CONTROL_FLOW = re.compile(r"(?:.*\.)?(?:(?:Parent)?Command|(?:Graph|Node)Interrupt|GraphBubbleUp)(?:\(|$)")
+_CONTROL_FLOW = re.compile(
+    r"(?:.*\.)?(?:(?:Parent)?Command|(?:Graph|Node)?Interrupt|GraphBubbleUp)(?:\(|$)|[\[(]+Interrupt\("
+)
 _CALL_ID = re.compile(r"\btool_call_id='([^'\s]+)'")
 _CONTENT = re.compile(r"\bcontent=('(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
 _REPR = re.compile(r"content=.*\btool_call_id=|Command\(|\[?(?:AI|Human|Tool)Message\(", re.DOTALL)

@@ -11,6 +11,7 @@ from spangrade.converters.spans.parts import (
     CodeRun,
     Part,
     Unread,
+    first_text_of,
     is_item,
     is_of_approval,
     is_wordless,
@@ -33,6 +34,8 @@ _MOST_EARLIER = 32  # messages before the model's last one whose calls and resul
 # The places of calls beside a message's content. A call in two of them is one call in two forms.
 _MORE_CALLS = ("tool_calls", "toolInvocations", "function_call", "additional_kwargs")
 _TEXTS = frozenset({"text", "input_text"})
+# Where a message of role tool has the id of its call; LangChain's `id` is its own.
+_IDS_OF_CALLS = ("tool_call_id", "call_id", "toolCallId", "tool_use_id", "toolUseId", "id")
 _NOT_OF_MODELS = frozenset({"user", "system", "tool"})
 # Texts of role user that frameworks write: ADK about another agent's work, crewAI about a task.
 _INJECTED = ("For context:", "\nCurrent Task:", "# AGENTS.md instructions")
@@ -118,7 +121,7 @@ def message_of(message: Any) -> Message | None:
         if more := message.get(place):
             calls += _other_than(calls, list(_calls_in(place, more)))
     if role == "tool" and not results and parts and not all(map(is_of_approval, parts)):
-        call_id = text(message.get("tool_call_id")) or text(message.get("id"))  # LangChain's id is its own
+        call_id = first_text_of(message, _IDS_OF_CALLS)
         results.append(result_of_message(message, call_id, unwrapped(content) if joined is None else joined))
     if role == "user" and not (read and any(one is not None for one in read)) and _is_silent(parts):
         return Message(role, None, is_silent=True)
@@ -196,7 +199,7 @@ def _other_than(calls: Sequence[MessageCall], more: list[MessageCall]) -> list[M
     left = list(calls)
     others: list[MessageCall] = []
     for call in more:
-        same = next((one for one in left if one.call_id == call.call_id is not None), None) or next(
+        same = next((one for one in left if one.has_id(call.call_id)), None) or next(
             (one for one in left if None in (one.call_id, call.call_id) and one.name == call.name), None
         )
         if same is None:
@@ -219,7 +222,8 @@ def with_results(
             (
                 one
                 for one in left
-                if one.call_id == call.call_id and (call.call_id is not None or one.name in (None, call.name))
+                if call.has_id(one.call_id)
+                or (call.call_id is None is one.call_id and one.name in (None, call.name))
             ),
             None,
         )

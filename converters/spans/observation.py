@@ -25,6 +25,7 @@ Trait = Literal[
     "in_check",  # below the span of a guardrail or an evaluator, or that span itself
     "input_in_prompt",  # a run's `run_input` is the user's message only where a model's message contains it
     "is_check",  # the span of a guardrail or an evaluator
+    "interrupted",  # a tool's span ended to wait for a person
     "is_node",  # a node of a graph, which an instrumentation takes for an agent
     "named_by_span",  # nothing names the tool but the name of its span
     "of_bus",  # a message between agents, which repeats what a model answered
@@ -63,6 +64,7 @@ class MessageCall(NamedTuple):
     """A tool call that a model requested. `arguments` is canonical JSON text, None if unknown.
 
     The model's provider ran it if it is `by_provider`. `result` is the one that the model's message has, too.
+    `other_id` is a second id that the vendor gives the call (OpenAI's Responses: that of the item).
     """
 
     name: str | None
@@ -70,6 +72,11 @@ class MessageCall(NamedTuple):
     arguments: str | None
     by_provider: bool = False
     result: ToolResult | None = None
+    other_id: str | None = None
+
+    def has_id(self, call_id: str | None) -> bool:
+        """Return whether an id, which is not None, is one of the call's."""
+        return call_id is not None and call_id in (self.call_id, self.other_id)
 
 
 class Digests(NamedTuple):

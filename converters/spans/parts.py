@@ -267,7 +267,15 @@ def _call(part: Mapping[str, Any], type_: str, named: str | None) -> MessageCall
         name = kind or named
     call_id = _id_in(part) or _id_in(inner)
     by_provider = _is_by_provider(part, type_, inner)
-    call = MessageCall(name, call_id, _arguments(part, inner), by_provider)
+    other_id = text(part.get("id"))
+    call = MessageCall(
+        name,
+        call_id,
+        _arguments(part, inner),
+        by_provider,
+        None,
+        other_id if other_id != call_id else None,
+    )
     own = _own_result(part, inner, call)
     return call if own is None else call._replace(result=own)
 

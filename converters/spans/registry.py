@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.spans.agent_names import with_agent
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
+from spangrade.converters.spans.approvals import is_interrupted
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.dialect import Dialect, Read, Signs
 from spangrade.converters.spans.dialects import genai
@@ -230,6 +231,8 @@ def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], 
         isinstance(observation, Structure) and _OF_CHECKS.search(span.name.lower())
     ):
         observation = observation._replace(traits=observation.traits | {"is_check"})
+    if isinstance(observation, ToolUse):
+        observation = _with_interruption(observation, span)
     if logs:
         observation = with_logs(observation, logs)
     session = session_of(observation, span)
@@ -243,6 +246,16 @@ def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], 
     if has_counts and (wrong := _negative_count(attributes, counts)):
         observation = changed(observation, unreadable=(dialect, wrong))
     return _with_noted(observation, attributes, noted) if noted else observation
+
+
+def _with_interruption(tool: ToolUse, span: Span) -> ToolUse:
+    """Return a tool's call as neither done nor failed where its span ended to wait for a person."""
+    failure = tool.failure
+    if failure is None and span.status != "ERROR" and not span.events:
+        return tool
+    if not is_interrupted(span, failure and failure.error):
+        return tool
+    return tool._replace(failure=None, traits=tool.traits | {"interrupted"})
 
 
 def _with_noted(observation: Observation, attributes: Mapping[str, Any], noted: Iterable[str]) -> Observation:

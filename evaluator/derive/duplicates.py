@@ -307,8 +307,10 @@ def with_last_attempts(tree: Tree) -> Tree:
     """Return the tree with each call of a tool once, by its last attempt.
 
     Attempts have one id, name and arguments, one after the other, and all but the last wait for approval or
-    failed. Where models requested the id more than once, a failed one may be a call of its own.
+    failed. Where models requested the id more than once, a failed one may be a call of its own. One that was
+    interrupted for a person may lack the id, which some instrumentations read from the result.
     """
+    tree = _without_interrupted(tree)
     attempts: dict[tuple[str | None, str | None, str | None], list[ToolUse]] = {}
     for tool in tree.tools:
         if tool.call_id:
@@ -327,11 +329,34 @@ def with_last_attempts(tree: Tree) -> Tree:
     return tree.changed(changed)
 
 
+def _without_interrupted(tree: Tree) -> Tree:
+    """Return the tree without the attempts that were interrupted for a person and taken up again later."""
+    if not any("interrupted" in tool.traits for tool in tree.tools):
+        return tree
+    waiting: dict[tuple[str | None, str | None], list[ToolUse]] = {}
+    changed: dict[Node, Observation] = {}
+    for tool in tree.tools:
+        before = waiting.setdefault((tool.name, tool.arguments), [])
+        resumed = next((one for one in before[:_MAX_OPEN] if _resumes(tool, one)), None)
+        if resumed is not None:
+            before.remove(resumed)
+            changed[resumed.span.node] = structure_of(resumed)
+        if "interrupted" in tool.traits:
+            before.append(tool)
+    return tree.changed(changed)
+
+
+def _resumes(later: ToolUse, earlier: ToolUse) -> bool:
+    is_same = None in (earlier.call_id, later.call_id) or earlier.call_id == later.call_id
+    return is_same and earlier.span.end_ns <= later.span.start_ns
+
+
 def _repeated(spans: list[ToolUse], *, requested_once: bool) -> Iterator[tuple[ToolUse, ToolUse]]:
     """Yield an attempt and the next one, where the next takes up the same call."""
     for earlier, later in pairwise(spans):
         is_after = earlier.span.end_ns <= later.span.start_ns
-        if is_after and (_waited(earlier) or (earlier.failure and requested_once)):
+        broke = earlier.failure or (earlier.result is None and later.result is not None)
+        if is_after and (_waited(earlier) or (broke and requested_once)):
             yield earlier, later
 
 

@@ -56,6 +56,7 @@ _MAY_BE_ERROR = re.compile(r"(?:\w*(?:Error|Exception)|Fail(?:ed|ure)|Traceback)
 _CODE = re.compile(r"[A-Za-z0-9_.:$-]+")
 _ERROR_KEYS = ("error_message", "error", "message", "detail")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
+_APPROVED: Traits = frozenset({"approved"})
 _DOUBTFUL: Traits = frozenset({"doubtful_outcome"})
 _OF_PROVIDER: Traits = frozenset({"of_provider"})
 _ONLY_REQUESTED: Traits = frozenset({"only_requested"})
@@ -68,10 +69,11 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
     later history has of one that nothing else records, and the result in a later one. One without a result
     was requested and perhaps not executed. A turn with the result of a call that has no name lacks that call.
     """
-    result: list[tuple[int, ToolUse]] = []
+    calls = _Calls()
     lacking: set[int] = set()
     earlier: set[str | None] = set()  # the ids of the calls of the turns before
     for turn, group in enumerate(groups, 1):
+        calls.answer(group)
         llm_calls = [o if o.agent else o._replace(agent=tree.agent_of(o)) for o in group.calls]
         with_spans = group.tools
         requests = _requests_with_spans(with_spans, tree) if len(with_spans) > 1 else {}
@@ -93,9 +95,86 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
         ]
         if from_messages:
             tools = sorted([*tools, *from_messages], key=_start_ns) if tools else from_messages
-        result += [(turn, o) for o in tools]
+        calls.add(turn, tools, requested)
         earlier.update(o.call_id for o in tools)
-    return result, lacking
+        earlier.update(one.call.other_id for one in requested)
+    return calls.known(), lacking
+
+
+class _Calls:
+    """The calls of all turns, and what later turns record of them: a result beside the user's next message.
+
+    A call without a result gets the one of its id, or of its name in the next message if the result names no
+    id. One that was only requested is the call of its id that a span of a later turn executes.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[int, ToolUse] | None] = []
+        self._open: dict[str, int] = {}  # by id, the places of the calls without a result
+        self._last: Sequence[int] = ()
+
+    def known(self) -> list[tuple[int, ToolUse]]:
+        """Return the calls as (turn, call)."""
+        return [one for one in self._calls if one is not None]
+
+    def add(self, turn: int, tools: Sequence[ToolUse], requested: Sequence[ModelRequest]) -> None:
+        """Add the calls of the next turn."""
+        first = len(self._calls)
+        self._calls += [(turn, tool) for tool in tools]
+        self._last = [place for place, tool in enumerate(tools, first) if _is_open(tool)]
+        if not self._last:
+            return
+        others = {one.call.call_id: one.call.other_id for one in requested if one.call.other_id}
+        for place in self._last:
+            call_id = tools[place - first].call_id
+            self._open.update((one, place) for one in (call_id, others.get(call_id)) if one)
+
+    def answer(self, group: Group) -> None:
+        """Join what a turn records of the calls of the turns before."""
+        if not self._last and not self._open:
+            return
+        for o in group.exchanging:
+            for call in o.exchange.tool_calls:  # a call of its own under an id that came before
+                self._open.pop(call.call_id or "", None)
+        for tool in group.tools:
+            place = self._open.get(tool.call_id or "")
+            before = None if place is None else self._calls[place]
+            if place is not None and before and "only_requested" in before[1].traits:
+                self._calls[place] = None
+        for number, o in enumerate(group.exchanging):
+            for result in o.exchange.tool_results:
+                place = self._open.get(result.call_id or "")
+                if place is None and number == 0 and result.call_id is None:
+                    place = next((one for one in self._last if self._has_name(one, result.name)), None)
+                if place is not None:
+                    self._answer(place, result, o)
+        self._last = ()
+
+    def _has_name(self, place: int, name: str | None) -> bool:
+        one = self._calls[place]
+        return one is not None and _is_open(one[1]) and name in (None, one[1].name)
+
+    def _answer(self, place: int, result: ToolResult, by: Exchanging) -> None:
+        one = self._calls[place]
+        if one is None or not _is_open(one[1]):
+            return
+        turn, tool = one
+        call = MessageCall(tool.name, tool.call_id, None)
+        traits = ModelRequest(call, by, None, None).answered(result, by).traits
+        self._calls[place] = (
+            turn,
+            tool._replace(
+                span=tool.span if tool.span.span_id else tool.span._replace(end_ns=by.span.start_ns),
+                result=result.result,
+                failure=SpanFailure() if result.failed else None,
+                traits=(tool.traits - _ONLY_REQUESTED) | traits,
+            ),
+        )
+
+
+def _is_open(tool: ToolUse) -> bool:
+    """Return whether nothing that is recorded of a call says how it ended."""
+    return tool.result is None and tool.failure is None and "succeeded" not in tool.traits
 
 
 def _is_lost(request: ModelRequest, tools: Sequence[ToolUse]) -> bool:
@@ -198,11 +277,24 @@ class _Requests:
                 continue
             reported[result.call_id] += 1
             again = reported[result.call_id] > 1
+            if self._takes_up(result, llm_call):
+                continue
             if again and self._unanswered(self._by_id.get(result.call_id)) is None:
                 self._mark(result)  # in another form too, which may have the mark of a failure
             elif reported[result.call_id] > self._reported[result.call_id]:
                 self._answer(result, llm_call)
         self._reported |= reported
+
+    def _takes_up(self, result: ToolResult, by: Exchanging) -> bool:
+        """Join a result to the call of its id that waited for a person until then."""
+        number = self._answered.get(result.call_id)
+        before = None if number is None else self.requested[number].result
+        if number is None or before in (None, result.result):
+            return False
+        if approval_of(json_or_none(before)) != "asked":
+            return False
+        self.requested[number] = self.requested[number].answered(result, by)._replace(approved=True)
+        return True
 
     def _mark(self, result: ToolResult) -> None:
         number = self._answered.get(result.call_id)
@@ -278,8 +370,9 @@ class _Requests:
 
     def _add(self, call: MessageCall, llm_call: Exchanging, *, in_history: bool = False) -> None:
         number = len(self.requested)
-        if call.call_id:
-            self._by_id.setdefault(call.call_id, deque()).append(number)
+        for call_id in (call.call_id, call.other_id):
+            if call_id:
+                self._by_id.setdefault(call_id, deque()).append(number)
         self._by_name.setdefault(call.name, deque()).append(number)
         self._in_order.append(number)
         request = ModelRequest(call, llm_call, None, None, in_history=in_history)
@@ -350,6 +443,8 @@ def tool_interaction(
     output = json_or_none(tool.result)
     ok, error = ok_and_error(tool, output)
     approval = approval_of(output) or ("approved" if "approved" in tool.traits else None)
+    if "interrupted" in tool.traits and tool.result is None:
+        approval = "asked"
     if approval in {"asked", "rejected"}:  # the tool did neither succeed nor fail
         ok, error = None, None
     return ToolInteraction(
@@ -496,6 +591,7 @@ class ModelRequest(NamedTuple):
     failed: bool | None = None
     doubtful: bool = False
     in_history: bool = False
+    approved: bool = False
 
     def answered(self, result: ToolResult, reported_by: Exchanging) -> ModelRequest:
         """Return the request with its result."""
@@ -507,6 +603,8 @@ class ModelRequest(NamedTuple):
     def traits(self) -> Traits:
         """What is peculiar to the call by its messages."""
         traits = _OF_PROVIDER if self.call.by_provider else NO_TRAITS
+        if self.approved:
+            traits |= _APPROVED
         if self.failed is False:
             return traits | _SUCCEEDED
         return traits | _DOUBTFUL if self.doubtful else traits
@@ -521,6 +619,8 @@ class UnmatchedCalls:
         self._by_id: dict[str | None, deque[int]] = {}
         for number, item in enumerate(requested):
             self._by_id.setdefault(item.call.call_id, deque()).append(number)
+            if item.call.other_id:
+                self._by_id.setdefault(item.call.other_id, deque()).append(number)
 
     @cached_property
     def _by_content(self) -> Mapping[tuple[str | None, ...], deque[int]]:

@@ -15,6 +15,7 @@ from typing import Any
 from spangrade.converters.spans import cached_tokens, provider_values
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.agent_names import without_operation
+from spangrade.converters.spans.approvals import is_interruption
 from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
 from spangrade.converters.spans.observation import (
@@ -65,10 +66,10 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
 
 
 def _any(observation: Observation, _: Span, attributes: Attributes) -> Observation:
-    if attributes.get("langfuse.observation.level") != "ERROR":
+    message = text(attributes.get("langfuse.observation.status_message"))
+    if attributes.get("langfuse.observation.level") != "ERROR" and not is_interruption(message):
         return observation
     error = observation.failure and observation.failure.error
-    message = text(attributes.get("langfuse.observation.status_message"))
     return changed(observation, failed=True, error=error or message)
 
 

@@ -224,7 +224,7 @@ LOOK = MessageCall("look", "1", '{"at":5}')
         ),
         pytest.param(
             {"type": "function_call", "call_id": "1", "id": "fc", "name": "look", "arguments": '{"at": 5}'},
-            Message("assistant", None, (LOOK,)),
+            Message("assistant", None, (LOOK._replace(other_id="fc"),)),
             id="a call among OpenAI's Responses",
         ),
         pytest.param(

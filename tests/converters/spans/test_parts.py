@@ -129,15 +129,15 @@ RAN = ToolResult("pay", "c1", '"ok"', failed=False)
         ),
         (
             {"type": "computer_call", "id": "i1", "call_id": "c1", "action": {"type": "click"}},
-            MessageCall("computer", "c1", '{"type":"click"}'),
+            MessageCall("computer", "c1", '{"type":"click"}', other_id="i1"),
         ),
         (
             {"type": "local_shell_call", "id": "i1", "call_id": "c1", "action": {"command": ["ls"]}},
-            MessageCall("local_shell", "c1", '{"command":["ls"]}'),
+            MessageCall("local_shell", "c1", '{"command":["ls"]}', other_id="i1"),
         ),
         (
             {"type": "custom_tool_call", "id": "i1", "call_id": "c1", "name": "pay", "input": "now"},
-            MessageCall("pay", "c1", '"now"'),
+            MessageCall("pay", "c1", '"now"', other_id="i1"),
         ),
         # the conventions, Gemini, pydantic-ai
         (

@@ -109,6 +109,36 @@ def test_an_attempt_that_failed_and_is_repeated_under_its_id_is_one_call(
     assert [call.ok for call in session.tool_interactions] == calls
 
 
+@pytest.mark.parametrize("raised", ["exception", "status", "error type", "no mark"])
+@pytest.mark.parametrize("has_id", [True, False])
+def test_a_call_that_was_interrupted_for_a_person_and_resumed_is_one_call(
+    raised: str, has_id: bool, tmp_path: Path
+) -> None:
+    called = {**TOOL, "gen_ai__tool__call__arguments": "{}"}
+    known = called | {"gen_ai__tool__call__id": "c1"}
+    earlier = span(2, 1, **(known if has_id or raised == "no mark" else called))
+    if raised == "exception":
+        marks = {"exception.type": "GraphInterrupt", "exception.message": "(Interrupt(value='Send it?'),)"}
+        earlier = earlier._replace(
+            status="ERROR", events=[{"name": "exception", "time_ns": 2_500, "attributes": marks}]
+        )
+    elif raised == "status":
+        earlier = earlier._replace(status="ERROR", status_message="(Interrupt(value='Send it?', id='9f'),)")
+    elif raised == "error type":
+        earlier = earlier._replace(attributes={**earlier.attributes, "error.type": "ApprovalRequired"})
+    later = span(10, 1, **known, gen_ai__tool__call__result='"sent"')
+    for number, (spans, expected) in enumerate(
+        (
+            ((earlier, later), [(True, None, "sent")]),
+            ((earlier,), [(None, None if raised == "no mark" else "asked", None)]),
+        )
+    ):
+        (tmp_path / str(number)).mkdir()
+        session = session_of(tmp_path / str(number), span(1, None, **AGENT), *spans)
+        found = [(call.ok, call.approval, call.output) for call in session.tool_interactions]
+        assert (found, session.errors) == (expected, ())
+
+
 def test_usage_is_incomplete_where_a_tool_ran_that_no_recorded_model_call_requested(tmp_path: Path) -> None:
     answer = '[{"role":"assistant","parts":[{"type":"text","content":"Done."}]}]'
     spans = [span(1, None, **AGENT), span(5, 1, **CHAT, gen_ai__output__messages=answer)]
