@@ -63,7 +63,7 @@ def with_events(span: Span, logs: Sequence[LogRecord]) -> Mapping[str, Any]:
     for name, fields, body in _events(span, logs):
         if name in _ROLES:
             (outputs if name == "gen_ai.choice" else inputs).append(message_of_event(name, body))
-        elif name in _DETAILS or name.startswith("gen_ai.content."):
+        elif _is_of_messages(name):
             merged.update(fields)
             if isinstance(body, dict):
                 merged.update(body)
@@ -98,6 +98,11 @@ def _events(span: Span, logs: Sequence[LogRecord]) -> Iterator[tuple[str, Mappin
     for body in listed if isinstance(listed, list) else ():
         if isinstance(body, dict) and isinstance(body.get("event.name"), str):
             yield body["event.name"], body, body
+
+
+def _is_of_messages(name: str) -> bool:
+    """Return whether an event is one of the conventions for the messages of a model, or for its details."""
+    return name in _ROLES or name in _DETAILS or name.startswith("gen_ai.content.")
 
 
 def _is_genai(event: Mapping[str, Any]) -> bool:
@@ -182,7 +187,7 @@ def _told_by(logs: Sequence[LogRecord]) -> Iterator[tuple[LogRecord, str, Mappin
     """Yield log records by time, each with the name of its event and its fields."""
     for log in sorted(logs, key=lambda record: record.time_ns):
         name = log.event_name or text(log.attributes.get("event.name")) or ""
-        if not name.startswith("gen_ai."):  # of the conventions, read as messages
+        if not _is_of_messages(name):
             body = parse_json(log.body)
             yield log, name, {**log.attributes, **body} if isinstance(body, dict) else log.attributes
 

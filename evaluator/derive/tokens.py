@@ -21,10 +21,10 @@ _DOUBTFUL: Traits = frozenset({"doubtful_tokens"})
 def with_sound_tokens(observations: Iterable[Observation]) -> list[Observation]:
     """Return observations whose model calls count the cached tokens as input, and no output that was not.
 
-    Cached tokens above the input mean that the input leaves them out (Bedrock, Anthropic), then in all calls
-    of that model and instrumentation. An input of which nothing tells whether it includes the cached tokens
-    is unknown. A total that equals the input means an output of 0, unless the call has an answer: then the
-    output is unknown.
+    Cached tokens above the input, and a total of both and the output, mean that the input leaves them out
+    (Bedrock, Anthropic), then in all calls of that model and instrumentation. An input of which nothing tells
+    whether it includes the cached tokens is unknown (`_is_doubtful`). A total that equals the input means an
+    output of 0, unless the call has an answer: then the output is unknown.
     """
     observed = list(observations)
     apart = {
@@ -32,7 +32,7 @@ def with_sound_tokens(observations: Iterable[Observation]) -> list[Observation]:
         for o in observed
         if isinstance(o, ModelCall)
         and o.tokens.input_tokens is not None
-        and _cached(o.tokens) > o.tokens.input_tokens
+        and (_cached(o.tokens) > o.tokens.input_tokens or _is_beside(o.tokens))
     }
     return [_sound(o, apart) if isinstance(o, ModelCall) else o for o in observed]
 
@@ -44,10 +44,29 @@ def _sound(call: ModelCall, apart: set[tuple[str | None, str | None, str | None]
         tokens = tokens._replace(output_tokens=None if answered else 0)
     if tokens.input_tokens is not None and (call.span.scope, call.provider, call.model) in apart:
         tokens = tokens._replace(input_tokens=tokens.input_tokens + _cached(tokens))
-    elif tokens.input_tokens is not None and "cached_unplaced" in call.traits and _cached(tokens):
+    elif _is_doubtful(call):
         call = call._replace(traits=call.traits | _DOUBTFUL)
         tokens = tokens._replace(input_tokens=None)
     return call if tokens is call.tokens else call._replace(tokens=tokens)
+
+
+def _is_beside(tokens: TokenCounts) -> bool:
+    """Return whether a total shows that the cached tokens are counted beside the input."""
+    cached = _cached(tokens)
+    return cached > 0 and tokens.total_tokens == (tokens.input_tokens or 0) + cached + (
+        tokens.output_tokens or 0
+    )
+
+
+def _is_doubtful(call: ModelCall) -> bool:
+    """Return whether the input may leave out what was cached, or was not counted at all.
+
+    The latter is an input of 0 with 0 cached tokens beside a text, if nothing names who wrote it.
+    """
+    tokens, said = call.tokens, call.exchange
+    if tokens.input_tokens == tokens.cached_input_tokens == 0:
+        return not (call.span.scope or call.provider) and bool(said.user_input or said.response)
+    return tokens.input_tokens is not None and "cached_unplaced" in call.traits and _cached(tokens) > 0
 
 
 def beyond_calls(tree: Tree) -> tuple[int, int]:

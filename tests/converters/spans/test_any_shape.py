@@ -124,9 +124,10 @@ def log(name: str, body: str | None = None, **attributes: Any) -> LogRecord:
     return LogRecord(TRACE_ID, SPAN_ID, 5, name, "INFO", body, attributes)
 
 
-def test_a_log_with_the_id_of_a_call_completes_the_tool_of_that_id() -> None:
+@pytest.mark.parametrize("name", ["acme.finished", "gen_ai.execute_tool.details", "gen_ai.tool.result", ""])
+def test_a_log_with_the_id_of_a_call_completes_the_tool_of_that_id(name: str) -> None:
     tool = operation("execute_tool", gen_ai__tool__name="find", gen_ai__tool__call__id="c1")
-    done = log("acme.finished", call_id="c1", arguments='{"q":"soil"}', output="3 found", success="true")
+    done = log(name, call_id="c1", arguments='{"q":"soil"}', output="3 found", success="true")
     found = observed(tool, logs=[done])
     assert (found.arguments, found.result, found.failed) == ('{"q":"soil"}', '"3 found"', False)
     broken = observed(tool, logs=[log("x", tool_use_id="c1", success=False, error="no such shop")])

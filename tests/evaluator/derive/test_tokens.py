@@ -86,3 +86,34 @@ def test_a_tools_own_name_comes_before_its_agents() -> None:
         traceloop__span__kind="tool", traceloop__entity__name="get_cart", gen_ai__agent__name="shop"
     )
     assert (observed(attributes).name, observed(attributes).agent) == ("get_cart", "shop")
+
+
+@pytest.mark.parametrize("cached", [{"cached_input_tokens": 40}, {"cache_write_tokens": 40}])
+@pytest.mark.parametrize("read", [{}, {"cached_unplaced": True}])
+@pytest.mark.parametrize(("total", "expected"), [(150, 140), (110, 100), (151, 100), (None, 100)])
+def test_a_total_of_input_cached_and_output_says_that_the_cached_tokens_are_beside(
+    cached: dict[str, int], read: dict[str, bool], total: int | None, expected: int
+) -> None:
+    counted = CALL._replace(total_tokens=total, **cached, **read)
+    unknown = bool(read) and total != 150
+    assert tokens(counted) == [(None if unknown else expected, 10)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"user_input": "Hi"}, None),
+        ({"response": "Hello."}, None),
+        ({}, 0),
+        ({"user_input": "Hi", "scope": "acme"}, 0),
+        ({"user_input": "Hi", "provider": "openai"}, 0),
+        ({"user_input": "Hi", "cached_input_tokens": None}, 0),
+    ],
+)
+def test_an_input_of_0_beside_a_text_is_unknown_where_nothing_names_the_writer(
+    changes: dict[str, Any], expected: int | None
+) -> None:
+    empty = CALL._replace(**{"input_tokens": 0, "cached_input_tokens": 0} | changes)
+    session = built_session("s1", "conversation", [SHOP, empty])
+    (call,) = session.llm_calls
+    assert (call.input_tokens, call.doubtful_tokens) == (expected, expected is None)
