@@ -1,12 +1,14 @@
 """Write the pages that are generated from the code: `python docs/write_pages.py`.
 
 docs/views.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
-docs/commands.md from the options of the commands, the table of docs/reading_spans.md from the dialects.
+docs/commands.md from the options of the commands, the table of docs/reading_spans.md from the dialects, those
+of docs/dialects.md from what plays of frameworks recorded (tests/frameworks/played.json) and the dialects.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -27,6 +29,29 @@ from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.evaluator.metrics.metric import Metric
 from spangrade.evaluator.metrics.registry import load_metrics
 from spangrade.tracer.base.fields import option_fields
+from spangrade.tracer.frameworks import FRAMEWORKS
+
+_MARK, _END = "<!-- from the code: docs/write_pages.py -->\n", "<!-- end -->"
+_PLAYED = Path(__file__).parent.parent / "tests" / "frameworks" / "played.json"
+# How settings begin that only a user has made who wants no content.
+_BY_DEFAULT = ("unset ", "do not ", "let ", "keep ")
+# Where a stack's own documentation, or its source, has the setting.
+_SETTINGS = {
+    "ADK": "https://github.com/google/adk-python/tree/main/src/google/adk/telemetry",
+    "Bedrock by OpenTelemetry": "https://opentelemetry-python-contrib.readthedocs.io/en/latest/instrumentation/botocore/botocore.html",
+    "Claude Agent SDK": "https://code.claude.com/docs/en/monitoring-usage",
+    "Codex CLI": "https://developers.openai.com/codex/config-advanced#observability-and-telemetry",
+    "Gemini CLI": "https://geminicli.com/docs/cli/telemetry/",
+    "Haystack": "https://docs.haystack.deepset.ai/docs/tracing",
+    "Langfuse": "https://langfuse.com/docs/observability/sdk/overview",
+    "MLflow": "https://mlflow.org/docs/latest/genai/tracing/",
+    "MS Agent Framework": "https://learn.microsoft.com/agent-framework/agents/observability",
+    "OpenAI by OpenTelemetry": "https://pypi.org/project/opentelemetry-util-genai/",
+    "Pipecat": "https://docs.pipecat.ai/server/utilities/opentelemetry",
+    "Pydantic AI": "https://ai.pydantic.dev/api/models/instrumented",
+    "Sentry": "https://docs.sentry.io/platforms/python/tracing/instrumentation/custom-instrumentation/ai-agents-module/",
+    "Spring AI": "https://docs.spring.io/spring-ai/reference/observability/index.html",
+}
 
 _VIEWS_HEAD = """# The views
 
@@ -146,18 +171,68 @@ This page is written by `docs/write_pages.py`. Options of most commands:
 """
 
 
+def _with(name: str, *tables: str) -> str:
+    """Return the text of a page with tables in the places that are marked for them, in order."""
+    page = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    before, *marked = page.split(_MARK)
+    rests = (rest.partition(_END)[2] for rest in marked)
+    return before + "".join(f"{_MARK}{table}{_END}{rest}" for table, rest in zip(tables, rests, strict=True))
+
+
+def frameworks_page() -> str:
+    """Return docs/dialects.md with what plays recorded by the lines of each framework, and with settings."""
+    played = json.loads(_PLAYED.read_text(encoding="utf-8"))
+    lines = {framework.name: framework.lines for framework in FRAMEWORKS}
+    lines |= {name: play["lines"] for name, play in played.items()}
+    head = "| framework | lines | recorded | played with |\n|---|---|---|---|\n"
+    rows = [f"| {name} | {_code(text)} | {_recorded(played.get(name))} |\n" for name, text in lines.items()]
+    settings: dict[str, list[str]] = {}
+    for dialect in dialects().values():
+        for advice in filter(None, (dialect.advice, *dialect.advice_by_scope.values())):
+            names = settings.setdefault(advice.content or "", [])
+            if advice.content and advice.name not in names:
+                names.append(advice.name)
+    by_name = sorted(
+        (", ".join(map(_linked, sorted(names))), text)
+        for text, names in settings.items()
+        if text and not text.startswith(_BY_DEFAULT)
+    )
+    return _with(
+        "dialects.md",
+        head + "".join(rows),
+        "| recorded by | to record content |\n|---|---|\n" + "".join(f"| {a} | {b} |\n" for a, b in by_name),
+    )
+
+
+def _code(lines: str) -> str:
+    return "<br>".join(f"`{line}`" for line in lines.split("; ")) if lines else "none"
+
+
+def _recorded(play: Mapping[str, Any] | None) -> str:
+    """Return what a play recorded, and the releases and the date of it, as two cells."""
+    if play is None:
+        return "not played here: only recordings of it are read | –"
+    texts = [
+        f"all but {', '.join(lacking)}" if lacking else "all" for lacking in (play["run"], play["configure"])
+    ]
+    recorded = texts[0] if texts[0] == texts[1] else f"{texts[1]}; in `run` {texts[0]}"
+    releases = ", ".join(f"{name} {version}" for name, version in play["releases"].items())
+    return f"{recorded} | {releases}; {play['date']}"
+
+
+def _linked(name: str) -> str:
+    return f"[{name}]({_SETTINGS[name]})" if name in _SETTINGS else name
+
+
 def dialects_page() -> str:
     """Return docs/reading_spans.md with the table of the dialects' signs, in the order of trial."""
-    page = Path(__file__).with_name("reading_spans.md").read_text(encoding="utf-8")
-    before, start, rest = page.partition("<!-- from the code: docs/write_pages.py -->\n")
-    _, end, after = rest.partition("<!-- end -->")
     rows = [
         f"| `{name}` | {_signs(dialect.signs)} | {', '.join(f'`{later}`' for later in dialect.before)} |\n"
         for name, dialect in dialects().items()
         if dialect.signs is not None
     ]
     head = "| dialect | its spans have one of | tried before |\n|---|---|---|\n"
-    return f"{before}{start}{head}{''.join(rows)}{end}{after}"
+    return _with("reading_spans.md", head + "".join(rows))
 
 
 def _signs(signs: Signs) -> str:
@@ -177,6 +252,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "metric_reference.md": metrics_page,
     "commands.md": commands_page,
     "reading_spans.md": dialects_page,
+    "dialects.md": frameworks_page,
 }
 
 

@@ -10,12 +10,11 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
+from spangrade.converters.spans.advice import GENAI_CONTENT, OPENAI_TRACES, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Handoff, Kind, Observation, RunSpan
 from spangrade.converters.spans.values import is_removed, literal, parse_json, text
 from spangrade.tracer import semconv
-from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 from spangrade.tracer.span import Span
 
 
@@ -82,7 +81,7 @@ DIALECT = Dialect(
     fixes={None: _any},
     advice=Advice(
         name="the OpenAI Agents SDK by OpenTelemetry",
-        content=f"set {CAPTURE_CONTENT_VARIABLE}=span_and_event, and do not set {OPENAI_TRACES}",
+        content=f"{GENAI_CONTENT}, and do not set {OPENAI_TRACES}",
         conversation="run each turn in spangrade.session(ID), or put gen_ai.conversation.id on the spans",
         tokens="set ModelSettings(include_usage=True)",
     ),
