@@ -28,7 +28,6 @@ from spangrade.tracer._operation import (
 )
 from spangrade.tracer._responses import read_response
 from spangrade.tracer.base.canonical_json import dumps, json_value, plain_text
-from spangrade.tracer.frameworks import switch_on
 
 F = TypeVar("F", bound=Callable[..., Any])
 _modules_seen = 0  # the number of loaded modules when the last run of an agent began
@@ -94,6 +93,8 @@ class Agent(Operation):
         """Open the span; switch on what the frameworks that were imported since record by themselves."""
         global _modules_seen
         if len(sys.modules) != _modules_seen and is_recording():
+            from spangrade.tracer.frameworks import switch_on
+
             _modules_seen = len(sys.modules)
             switch_on(trace.get_tracer_provider())
         super().start(context)

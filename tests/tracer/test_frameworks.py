@@ -6,12 +6,16 @@ import subprocess
 import sys
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from spangrade import DuckDBSpanExporter
 from spangrade.tracer import _content, frameworks
+from spangrade.tracer._at_exit import FlushingSpanProcessor
+from spangrade.tracer.exporter import SessionSpanProcessor
 from spangrade.tracer.frameworks import FRAMEWORKS, switch_on
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE as CAPTURE
 
@@ -141,9 +145,25 @@ def test_where_others_receive_the_spans_production_is_advised_and_a_run_is_not(
     assert (env(), pydantic_ai.Agent._instrument_default) == (ALL_SET, True)
 
 
-def test_a_processor_of_the_application_with_our_exporter_is_not_another_receiver(installed, tmp_path):
-    switch_on(application(BatchSpanProcessor(DuckDBSpanExporter(tmp_path / "db.duckdb"))))
+@pytest.mark.parametrize(
+    "ours",
+    [
+        lambda folder: BatchSpanProcessor(DuckDBSpanExporter(folder / "db.duckdb")),
+        lambda folder: FlushingSpanProcessor(OTLPSpanExporter("http://127.0.0.1:9/v1/traces")),
+        lambda folder: SessionSpanProcessor(),
+    ],
+    ids=["the application's, to our database", "an endpoint of configure", "without an exporter"],
+)
+def test_what_goes_where_configure_sends_it_is_not_another_receiver(installed, ours, tmp_path):
+    switch_on(application(ours(tmp_path)))
     assert env() == ALL_SET
+
+
+def test_log_records_are_received_by_others_too(installed, monkeypatch, caplog):
+    monkeypatch.setattr("opentelemetry._logs.get_logger_provider", LoggerProvider)
+    switch_on(application())
+    assert env() == {}
+    assert all("as the application's LoggerProvider would receive them" in one for one in caplog.messages)
 
 
 # A user's setting, the framework whose contents it leaves out, and what is set beside it.
