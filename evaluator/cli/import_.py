@@ -66,7 +66,7 @@ def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> N
             workers=by.workers,
         )
     if not printed.as_table:
-        printed.write(imported._asdict())
+        printed.write(imported._asdict() | {"unread": imported.unread._asdict()})
     else:
         print_line(
             f"{counted(imported.spans, 'span')} and {counted(imported.logs, 'log')} imported into "
@@ -82,6 +82,8 @@ def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> N
         if code in imported.lacking
     ]:
         warn(f"grades will miss something: {', '.join(lacking)}; what helps: spangrade lint")
+    if unread := imported.unread.in_words:
+        warn(f"{unread}; what helps: spangrade lint")
     for reason, turns in imported.calls_unknown.items():
         warn(f"what {counted(turns, 'turn')} called is not known: {reason}; what helps: spangrade lint")
     if imported.without_session and not imported.not_understood:

@@ -6,6 +6,7 @@ setting of the database.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.observation import ModelCall, Observation, Structure, ToolUse
+from spangrade.converters.spans.observation import NAMELESS, ModelCall, Observation, Structure, ToolUse
 from spangrade.evaluator.derive.passes import without_doubtful_calls
 from spangrade.evaluator.derive.settings import settings_of
 from spangrade.evaluator.derive.span_tree import Tree
@@ -22,6 +23,7 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
 _SQL = "spangrade.evaluator.derive.sync.sql"
+_OF_TOOLS = re.compile(r"(?<![a-z])(?:tool|function)s?(?![a-z])")
 _MOST_EXAMPLES = 20  # spans of a scope whose attributes are named
 
 
@@ -63,13 +65,22 @@ def with_unknowns(session: Session) -> Session:
     )
 
 
-def counted(observations: Sequence[Observation]) -> tuple[tuple[str, int], ...]:
-    """Return how many spans of a trace were not understood, by scope ("" is no scope)."""
+def counted(observations: Sequence[Observation]) -> tuple[tuple[str, int, int], ...]:
+    """Return how many spans of a trace were not understood, and how many of these look like calls of tools.
+
+    They are counted by scope ("" is no scope).
+    """
     if all(o.notes.not_understood is None for o in observations):
         return ()
     tree = Tree(without_doubtful_calls(observations))
-    scopes = Counter(o.notes.not_understood or "" for o in spans_not_understood(tree))
-    return tuple(sorted(scopes.items()))
+    unread = spans_not_understood(tree)
+    scopes = Counter(o.notes.not_understood or "" for o in unread)
+    tools = Counter(o.notes.not_understood or "" for o in unread if _looks_like_a_tool(o))
+    return tuple(sorted((scope, number, tools[scope]) for scope, number in scopes.items()))
+
+
+def _looks_like_a_tool(o: Observation) -> bool:
+    return o.notes.unfinished == NAMELESS or _OF_TOOLS.search((o.span.name or "").lower()) is not None
 
 
 def by_scope(store: Store) -> dict[str, int]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import nanoarrow as na
 
+from spangrade.converters.spans.stacks import setting
 from spangrade.evaluator.derive.not_understood import by_scope, without_session
 from spangrade.evaluator.derive.settings import (
     NO_SETTINGS,
@@ -34,6 +35,7 @@ from spangrade.evaluator.derive.sync.parts import (
     read_parts,
     read_parts_at_once,
 )
+from spangrade.evaluator.derive.sync.places import spans_at
 from spangrade.evaluator.derive.sync.update import (
     WINDOW_S,
     OpenStore,
@@ -52,6 +54,7 @@ from spangrade.evaluator.derive.sync.workers import (
 )
 from spangrade.tracer.base.errors import ExitCode, InputError
 from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
@@ -193,6 +196,36 @@ def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
         callbacks.on_share(done / max(done, size, 1))
 
 
+class NotRead(NamedTuple):
+    """What sessions record and nobody could read.
+
+    These are `model_calls` without content, of `all_model_calls`, with the setting of their stack that
+    records it (`help`), and spans that look like calls of `tools`.
+    """
+
+    model_calls: int = 0
+    all_model_calls: int = 0
+    help: str | None = None
+    tools: int = 0
+
+    @property
+    def in_words(self) -> str:
+        """What was not read, in words; empty if everything was."""
+        said = []
+        if self.model_calls:
+            of_all = f"{self.model_calls} of {counted(self.all_model_calls, 'model call')}"
+            said.append(f"{of_all} {'has' if self.model_calls == 1 else 'have'} no content ({self.help})")
+        if self.tools:
+            look = (
+                "looks like a tool's call and was" if self.tools == 1 else "look like tools' calls and were"
+            )
+            said.append(f"{counted(self.tools, 'span')} {look} not read")
+        return "; ".join(said)
+
+
+ALL_READ = NotRead()
+
+
 class Imported(NamedTuple):
     """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
 
@@ -201,7 +234,7 @@ class Imported(NamedTuple):
     and that no dialect understood. `without_session` is the number of spans in these files if no session was
     found in any of them, ignored scopes left out; else 0. `lacking` is what the imported sessions do not
     record and metrics read: how many turns or calls, by the code of lint's finding. `calls_unknown` is in how
-    many of their turns calls are not known, by the reason.
+    many of their turns calls are not known, by the reason. `unread` is what they record that nobody read.
     """
 
     db: str
@@ -216,6 +249,7 @@ class Imported(NamedTuple):
     without_session: int = 0
     lacking: Mapping[str, int] = MappingProxyType({})
     calls_unknown: Mapping[str, int] = MappingProxyType({})
+    unread: NotRead = ALL_READ
 
     @property
     def exit_code(self) -> ExitCode:
@@ -298,7 +332,15 @@ def _imported(store: Store, intake: Intake, sessions_before: int) -> Imported:
         without_session=sum(spans for _, _, spans, _ in without_session(store)),
         lacking=dict(store.query(statement("lacking", _SQL))),
         calls_unknown=dict(store.query(statement("calls_unknown", _SQL))),
+        unread=_unread(store),
     )
+
+
+def _unread(store: Store) -> NotRead:
+    ((silent, calls, first, tools),) = store.query(statement("unread", _SQL))
+    span = None if first is None else (first["trace_id"], first["span_id"])
+    help_ = None if span is None else setting(spans_at(store, [span]).get(span), "content")
+    return NotRead(silent, calls, help_, tools)
 
 
 def _share_of_write(batch: ReadBatch) -> float:

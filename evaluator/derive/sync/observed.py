@@ -38,14 +38,14 @@ _BYTES = 1_000  # of an observation in memory, without its texts
 class Trace(NamedTuple):
     """A trace: the session that its own records name, and its position in a conversation.
 
-    `not_understood` is the number of spans that no dialect understood, by scope.
+    `not_understood` is, by scope, the number of spans that no dialect understood, and of those of tools.
     """
 
     trace_id: str
     session_id: str
     records: int
     position: Position
-    not_understood: tuple[tuple[str, int], ...]
+    not_understood: tuple[tuple[str, int, int], ...]
 
 
 class ObservedTrace(NamedTuple):

@@ -111,7 +111,13 @@ _OF_TRACES = {
         "provider": _TEXT,
     },
     "digests": {"session_id": _TEXT, "trace_id": _TEXT, "start_ns": _INTEGER, "digest": _TEXT},
-    "not_understood": {"session_id": _TEXT, "trace_id": _TEXT, "scope": _TEXT, "spans": _INTEGER},
+    "not_understood": {
+        "session_id": _TEXT,
+        "trace_id": _TEXT,
+        "scope": _TEXT,
+        "spans": _INTEGER,
+        "tools": _INTEGER,
+    },
 }
 _MOVED = {"trace_id": _TEXT, "session_id": _TEXT}
 _LEADERS = {"trace_id": _TEXT, "leader": _TEXT}

@@ -310,7 +310,7 @@ def test_an_import_of_spans_without_a_session_is_never_silent(tmp_path: Path, sp
 
 def otlp(scope: str, attributes: dict[str, str]) -> str:
     recorded = {
-        "traceId": scope.encode().hex().ljust(32, "0"),
+        "traceId": scope.encode().hex()[:32].ljust(32, "0"),
         "spanId": "1" * 16,
         "name": "step",
         "startTimeUnixNano": "1",
@@ -335,22 +335,48 @@ def test_where_two_values_may_be_the_id_the_advice_names_their_attributes(
 
 
 @pytest.mark.parametrize(
-    ("stack", "lacking", "warning"),
+    ("stack", "lacking", "warning", "silent"),
     [
         (
             "ax",
             {"no_user_input": 2, "no_response": 2},
             "2 turns without the user's message, 2 turns without the agent's answer",
+            3,
         ),
-        ("dspy", {"no_tokens": 2}, "2 model calls without tokens"),
-        ("gemini_cli", {}, None),
+        ("dspy", {"no_tokens": 2}, "2 model calls without tokens", 0),
+        ("gemini_cli", {}, None, 0),
     ],
 )
 def test_an_import_says_at_once_what_grades_will_miss(
-    tmp_path: Path, spangrade: Spangrade, stack: str, lacking: dict[str, int], warning: str | None
+    tmp_path: Path,
+    spangrade: Spangrade,
+    stack: str,
+    lacking: dict[str, int],
+    warning: str | None,
+    silent: int,
 ) -> None:
     file, db = FIXTURES / "stacks" / f"{stack}.otlp.jsonl", str(tmp_path / "s.duckdb")
     expected = f"spangrade: grades will miss something: {warning}; what helps: spangrade lint"
-    assert spangrade("import", file, "--db", db).err == ([] if warning is None else [expected])
-    again = spangrade("import", file, "--db", db, "--format", "json")
-    assert json.loads("\n".join(again.out))["lacking"] == lacking
+    first, *more = [*spangrade("import", file, "--db", db).err, None]
+    assert first == (None if warning is None else expected)
+    assert [one for one in more if one] == [one for one in more if one and f"{silent} of {silent}" in one]
+    again = json.loads("\n".join(spangrade("import", file, "--db", db, "--format", "json").out))
+    assert (again["lacking"], again["unread"]["model_calls"]) == (lacking, silent)
+
+
+@pytest.mark.parametrize("name", ["tool", "ToolCall.run", "DynamicStructuredTool"])
+def test_an_import_counts_what_looks_like_a_tool_and_was_not_read_and_calls_without_content(
+    name: str, tmp_path: Path, spangrade: Spangrade
+) -> None:
+    lines = []
+    for number, kind in enumerate(("AGENT", "LLM", "TOOL", "TOOL"), 1):
+        document = json.loads(otlp("openinference.instrumentation.agno", {"openinference.span.kind": kind}))
+        (recorded,) = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        parent = {} if number == 1 else {"parentSpanId": f"{1:016x}"}
+        recorded |= {"spanId": f"{number:016x}", "name": name, **parent}
+        lines.append(json.dumps(document))
+    file, db = tmp_path / "s.otlp.jsonl", str(tmp_path / "s.duckdb")
+    file.write_text("\n".join(lines))
+    (line,) = [one for one in spangrade("import", file, "--db", db).err if "no content" in one]
+    assert line.startswith("spangrade: 1 of 1 model call has no content (OpenInference: ")
+    assert line.endswith("); 2 spans look like tools' calls and were not read; what helps: spangrade lint")

@@ -51,6 +51,7 @@ def test_import_says_what_came_in_and_what_was_there(tmp_path: Path) -> None:
         "without_session": 0,
         "lacking": {},
         "calls_unknown": {},
+        "unread": {"model_calls": 0, "all_model_calls": 17, "help": None, "tools": 0},
     }
     assert second == first | {"spans": 0, "duplicates": 44, "new_sessions": 0}
 

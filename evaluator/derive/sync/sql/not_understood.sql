@@ -3,5 +3,6 @@ CREATE TABLE derived.not_understood (
     session_id  VARCHAR NOT NULL,
     trace_id    VARCHAR NOT NULL,
     scope       VARCHAR NOT NULL,  -- of the instrumentation, '' without one
-    spans       BIGINT NOT NULL
+    spans       BIGINT NOT NULL,
+    tools       BIGINT NOT NULL    -- of these spans, those that look like calls of tools
 )

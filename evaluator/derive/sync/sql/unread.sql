@@ -1,0 +1,19 @@
+-- What the sessions of the last import record and nobody read: the model calls of turns without any text, of how
+-- many calls, the first of them, and the spans that look like calls of tools.
+WITH imported AS (
+    SELECT DISTINCT session_id
+    FROM derived.traces
+    SEMI JOIN last_import USING (trace_id)
+), calls AS (
+    SELECT trace_id, span_id, turns.user_input IS NULL AND turns.final_response IS NULL AS silent
+    FROM derived.llm_calls AS calls
+    SEMI JOIN imported USING (session_id)
+    JOIN derived.turns AS turns USING (session_id, turn)
+    WHERE NOT calls.unanswered AND NOT turns.driven
+)
+SELECT
+    count(*) FILTER (silent),
+    count(*),
+    min({'trace_id': trace_id, 'span_id': span_id}) FILTER (silent),
+    (SELECT coalesce(sum(tools), 0)::BIGINT FROM derived.not_understood SEMI JOIN last_import USING (trace_id))
+FROM calls
