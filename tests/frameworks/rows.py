@@ -60,7 +60,7 @@ ROWS = {
         _row("LlamaIndex", "llama-index-core", _OI + "llama-index", script="llama_index.py"),
         _row("Agno", "agno", _OI + "agno", script="agno.py"),
         _row("smolagents", "smolagents", _OI + "smolagents", script="smolagents.py"),
-        _row("DSPy", "dspy", _OI + "dspy"),
+        _row("DSPy", "dspy", _OI + "dspy", script="dspy.py"),
         _row("Strands", "strands-agents", script="strands.py"),
         _row("AutoGen", "autogen-agentchat", script="autogen.py", hands_off=True),
         _row("Microsoft Agent Framework", "agent-framework-core", script="agent_framework.py"),
