@@ -24,6 +24,29 @@ _NAMES = {
     "gen_ai.usage.input_tokens.cache_write": semconv.CACHE_WRITE_TOKENS,
     "gen_ai.usage.output_tokens.reasoning": semconv.REASONING_TOKENS,
 }
+_OWN = frozenset({*_NAMES, _TEXT, _CALLS, "gen_ai.operation.type"})
+# What a span does, in `sentry.op` and in `gen_ai.operation.type`.
+_TYPE, _OP = "gen_ai.operation.type", "sentry.op"
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("agent", "gen_ai.invoke_agent"), "agent"),
+    **dict.fromkeys(("ai_client", "gen_ai.chat", "gen_ai.generate_content", "gen_ai.generate_text"), "llm"),
+    **dict.fromkeys(("gen_ai.request", "gen_ai.responses", "gen_ai.text_completion"), "llm"),
+    **dict.fromkeys(("tool", "gen_ai.execute_tool"), "tool"),
+}
+
+
+def _kind(_: Span, attributes: Attributes) -> Kind | None:
+    """Return the kind of a span whose operation is not named as the conventions name it."""
+    if text(attributes.get(semconv.OPERATION_NAME)) is not None:
+        return None
+    words = (text(attributes.get(name)) for name in (_TYPE, _OP))
+    return next((_KINDS[word] for word in words if word in _KINDS), None)
+
+
+def _is_sentrys(span: Span) -> bool:
+    """Return whether a span is Sentry's record of an agent's work, not of the web or of a database."""
+    op = span.attributes.get(_OP)
+    return not _OWN.isdisjoint(span.attributes) or (isinstance(op, str) and op in _KINDS)
 
 
 def _exchange(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
@@ -55,7 +78,9 @@ def _messages(message: Any) -> list[Any]:
 
 DIALECT = Dialect(
     name="sentry",
-    signs=Signs(attributes=frozenset({*_NAMES, _TEXT, _CALLS})),
+    signs=Signs(attributes=_OWN | {_OP}),
+    only_if=_is_sentrys,
+    kind=_kind,
     names=_NAMES,
     values=_exchange,
     advice=Advice(

@@ -94,3 +94,25 @@ def test_an_event_in_an_attribute_needs_a_name() -> None:
     events = [{"content": "hi"}, {"event.name": "gen_ai.user.message", "content": "hello"}]
     found = observed({"gen_ai.operation.name": "chat", "events": json.dumps(events)})
     assert (found.unreadable, found.user_input) == (None, "hello")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({"sentry.op": "gen_ai.invoke_agent"}, "agent"),
+        ({"sentry.op": "gen_ai.chat"}, "llm"),
+        ({"sentry.op": "gen_ai.request"}, "llm"),
+        ({"sentry.op": "gen_ai.execute_tool"}, "tool"),
+        ({"gen_ai.operation.type": "agent"}, "agent"),
+        ({"gen_ai.operation.type": "ai_client"}, "llm"),
+        ({"gen_ai.operation.type": "tool"}, "tool"),
+        ({"sentry.op": "gen_ai.chat", "gen_ai.operation.name": "embeddings"}, "other"),
+        ({"sentry.op": "http.client"}, "other"),
+        ({"sentry.op": "gen_ai.embeddings"}, "other"),
+        ({"gen_ai.operation.type": "unheard_of"}, "other"),
+    ],
+)
+def test_the_three_kinds_of_sentry_are_read_without_an_operations_name(
+    given: dict[str, Any], kind: str
+) -> None:
+    assert observed({**given, "gen_ai.tool.name": "find"}, "find").kind == kind
