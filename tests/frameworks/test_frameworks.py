@@ -12,6 +12,7 @@ from spangrade.evaluator.conversation_runner import ConversationMismatch, Conver
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import Judgement
 from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
+from spangrade.tracer import frameworks
 from spangrade.tracer.store import Store
 
 
@@ -340,6 +341,8 @@ async def test_adks_handoff_to_another_agent_is_no_tool_call_unless_it_is_expect
 async def test_a_framework_with_spans_of_its_own_records_them_also_inside_a_function(tmp_path, monkeypatch):
     made = pydantic_ai_agent([], instrument=None)
     monkeypatch.setattr(type(made), "_instrument_default", False)
+    for name in ("_set_here", "_done"):  # as in a process in which nothing was switched on
+        monkeypatch.setattr(frameworks, name, {})
 
     async def answer(text):
         return (await made.run(text)).output
