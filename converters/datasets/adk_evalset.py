@@ -23,6 +23,7 @@ from spangrade.converters.datasets.golden import (
 )
 from spangrade.converters.datasets.problems import separate
 from spangrade.converters.datasets.recognized import is_evalset
+from spangrade.converters.spans.answers import answer_in, is_answer
 from spangrade.converters.spans.values import either
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
@@ -337,7 +338,7 @@ def _question(
     state = either(case, "final_session_state")
     if isinstance(state, dict) and state:
         reference["reference_state_variables"] = state
-    response = content_text(either(turns[-1], "final_response")) if turns else None
+    response = _response(turns[-1]) if turns else None
     if response is not None:
         reference["reference_response"] = response
     if rubrics:
@@ -357,15 +358,28 @@ def _question(
     return {**question, "session_input": {key: value for key, value in given.items() if value is not None}}
 
 
+def _response(turn: Mapping[str, Any]) -> str | None:
+    """Return the expected reply of a turn: its text, or the answer that a call gives."""
+    called = ((call.get("name"), call.get("args")) for call in _recorded(turn)[0])
+    return content_text(either(turn, "final_response")) or answer_in(called)
+
+
+def _recorded(turn: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the calls of a turn and their responses, listed or in its events."""
+    recorded = either(turn, "intermediate_data")
+    calls, responses = objects(either(recorded, "tool_uses")), objects(either(recorded, "tool_responses"))
+    for event in objects(either(recorded, "invocation_events")):
+        for part in parts(event.get("content")):
+            calls += objects([either(part, "function_call")])
+            responses += objects([either(part, "function_response")])
+    return calls, responses
+
+
 def _calls(turns: Sequence[Mapping[str, Any]], at: str) -> Iterator[dict[str, Any] | Problem]:
     """Yield the calls of the turns, listed or in their events, with their results."""
     for number, turn in enumerate(turns):
-        recorded, where = either(turn, "intermediate_data"), f"{at}.conversation[{number}].intermediate_data"
-        calls, responses = objects(either(recorded, "tool_uses")), objects(either(recorded, "tool_responses"))
-        for event in objects(either(recorded, "invocation_events")):
-            for part in parts(event.get("content")):
-                calls += objects([either(part, "function_call")])
-                responses += objects([either(part, "function_response")])
+        where = f"{at}.conversation[{number}].intermediate_data"
+        calls, responses = _recorded(turn)
         for call in calls:
             name, arguments = call.get("name"), call.get("args")
             if not isinstance(name, str) or not name:
@@ -373,8 +387,9 @@ def _calls(turns: Sequence[Mapping[str, Any]], at: str) -> Iterator[dict[str, An
             elif not isinstance(arguments, dict | None):
                 yield Problem(where, f"the args of {name} are not an object")
             else:
-                expected = {"tool_name": name, "input_arguments": arguments or {}}
-                yield {**expected, **_result(call, responses)}
+                expected = {"tool_name": name, "input_arguments": arguments or {}, **_result(call, responses)}
+                if not is_answer(name):
+                    yield expected
         if responses:
             names = ", ".join(str(response.get("name")) for response in responses)
             yield Problem(where, f"tool responses without a call: {names}")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.recordings.conversations import MadeTrace
+from spangrade.converters.spans.answers import answer_in, is_answer
 from spangrade.converters.spans.parts import read_part
 from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import either
@@ -67,7 +68,7 @@ class Invocation(NamedTuple):
     @property
     def calls(self) -> list[Call]:
         """The tool calls, in order."""
-        return [call for event in self.events for call in event.calls]
+        return [call for event in self.events for call in event.calls if not is_answer(call.name)]
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
@@ -162,7 +163,7 @@ def _event(time_ns: int, event: Mapping[str, Any], responses: list[tuple[int, di
     return Event(
         str(event.get("author") or "unknown"),
         time_ns,
-        content_text(content),
+        answer_in((call.name, call.arguments) for call in calls) or content_text(content),
         calls,
         bool(is_inference),
         model if isinstance(model, str) else None,

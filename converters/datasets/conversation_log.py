@@ -9,6 +9,7 @@ from hashlib import blake2b
 from json import JSONDecodeError
 from typing import Any
 
+from spangrade.converters.spans.answers import answer_in, is_answer
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.json_text import parse_written
@@ -111,7 +112,8 @@ def _turns(messages: Sequence[Any], where: str) -> Iterator[tuple[str, Any]]:
             yield at, Problem(at, text, dropped=False)
         else:
             calls = [*turn.get("expected_tool_use", ()), *_requested(message)]
-            reply = _text(message)
+            called = [(_first_value(call, _NAMES), _first_value(call, _ARGUMENTS)) for call in calls]
+            reply = answer_in(one for one in called if _MISSING not in one) or _text(message)
             turn |= {"expected_tool_use": calls} if calls else {}
             turn |= {"reference": reply} if reply else {}
     if turn is not None:
@@ -162,6 +164,8 @@ def _calls(turn: Mapping[str, Any], at: str) -> Iterator[dict[str, Any] | Proble
         name, arguments = (_first_value(call, keys) for keys in (_NAMES, _ARGUMENTS))
         if not isinstance(name, str) or not name:
             yield Problem(f"{at}[{position}]", f"no tool name; expected a text under {_NAMES[0]}")
+        elif is_answer(name):
+            continue
         elif arguments is _MISSING or arguments is None:
             yield {"tool_name": name}
         elif isinstance(arguments, dict):

@@ -15,6 +15,7 @@ from spangrade.converters.datasets.forms import ANY, PATTERN, is_pattern, matche
 from spangrade.converters.datasets.golden import append, fields_of_questions
 from spangrade.converters.datasets.golden_text import read_written
 from spangrade.converters.datasets.problems import separate
+from spangrade.converters.spans.answers import is_answer
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Problem
@@ -255,7 +256,10 @@ def _deepeval(content: Any, where: str) -> _Found:
             if isinstance(golden.get(theirs), str):
                 references[ours] = golden[theirs]
         if isinstance(golden.get("expected_tools"), list):
-            references["reference_tool_interactions"] = list(map(_tool, golden["expected_tools"]))
+            called = map(_tool, golden["expected_tools"])
+            references["reference_tool_interactions"] = [
+                one for one in called if not is_answer(str(one.get("tool_name")))
+            ]
         metadata = {**_object(golden.get("additional_metadata")), "scenario": golden.get("scenario")}
         yield from _left_out(golden, _OF_DEEPEVAL, at)
         name = golden.get("name") if isinstance(golden.get("name"), str) else f"golden-{number}"

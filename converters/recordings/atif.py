@@ -14,6 +14,7 @@ from typing import Any
 from spangrade.converters.recordings import plain
 from spangrade.converters.recordings.conversations import RecordedConversation, Said, tags_of
 from spangrade.converters.recordings.messages import of_model, read_all, session_id
+from spangrade.converters.spans.answers import answer_in
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.parts import unwrapped, with_mark
@@ -67,7 +68,8 @@ def _said(step: Mapping[str, Any], agent: Mapping[str, Any], name: str | None) -
         )
         for call in plain.objects(step.get("tool_calls"), "tool_calls")
     )
-    message = Message(role, None if spoken is None else spoken.text, calls)
+    answered = answer_in((call.name, call.arguments) for call in calls)
+    message = Message(role, answered or (None if spoken is None else spoken.text), calls)
     if role != "assistant":
         yield Said(message, time_ns)
         return

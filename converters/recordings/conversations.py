@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from spangrade.converters.recordings.plain import json_value
+from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.approvals import approval_of
 from spangrade.converters.spans.messages import Message, is_injected
 from spangrade.converters.spans.observation import MessageCall, ToolResult
@@ -145,7 +146,10 @@ def _is_user(one: Said) -> bool:
 def _reply(rest: Sequence[Said]) -> str | None:
     """Return the last text of the model, unless it called tools with it: that is no reply yet."""
     last = next((one.message for one in reversed(rest) if one.message.role == "assistant"), None)
-    if last is None or any(call.result is None and not call.by_provider for call in last.tool_calls):
+    if last is None or any(
+        call.result is None and not call.by_provider and not is_answer(call.name or "")
+        for call in last.tool_calls
+    ):
         return None
     return last.text
 

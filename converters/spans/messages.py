@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from spangrade.converters.spans.answers import answer_in
 from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
 from spangrade.converters.spans.parts import (
     CodeRun,
@@ -120,6 +121,8 @@ def message_of(message: Any) -> Message | None:
     for place in _MORE_CALLS:
         if more := message.get(place):
             calls += _other_than(calls, list(_calls_in(place, more)))
+    if calls and of_model and (answered := answer_in((call.name, call.arguments) for call in calls)):
+        joined = answered
     if role == "tool" and not results and parts and not all(map(is_of_approval, parts)):
         call_id = first_text_of(message, _IDS_OF_CALLS)
         results.append(result_of_message(message, call_id, unwrapped(content) if joined is None else joined))

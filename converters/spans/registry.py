@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.spans.agent_names import with_agent
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
+from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.approvals import is_interrupted
 from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.dialect import Dialect, Read, Signs
@@ -29,6 +30,7 @@ from spangrade.converters.spans.observation import (
     TurnSpan,
     changed,
     kind_of,
+    structure_of,
 )
 from spangrade.converters.spans.session_attributes import session_candidates, session_of
 from spangrade.converters.spans.structure import (
@@ -232,7 +234,7 @@ def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], 
     ):
         observation = observation._replace(traits=observation.traits | {"is_check"})
     if isinstance(observation, ToolUse):
-        observation = _with_interruption(observation, span)
+        observation = _of_tool(observation, span)
     if logs:
         observation = with_logs(observation, logs)
     session = session_of(observation, span)
@@ -248,8 +250,13 @@ def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], 
     return _with_noted(observation, attributes, noted) if noted else observation
 
 
-def _with_interruption(tool: ToolUse, span: Span) -> ToolUse:
-    """Return a tool's call as neither done nor failed where its span ended to wait for a person."""
+def _of_tool(tool: ToolUse, span: Span) -> Observation:
+    """Return a tool's call, as neither done nor failed where its span ended to wait for a person.
+
+    A call that is the agent's answer is none.
+    """
+    if tool.name and is_answer(tool.name):
+        return structure_of(tool)
     failure = tool.failure
     if failure is None and span.status != "ERROR" and not span.events:
         return tool

@@ -446,7 +446,7 @@ def _after_replies(members: Sequence[Work], tree: Tree) -> Iterator[int]:
             before is not None
             and call.exchange.user_input not in (None, message)
             and before.span.end_ns <= call.span.start_ns
-            and not before.exchange.tool_calls
+            and all(is_answer(one.name or "") for one in before.exchange.tool_calls)
             and (
                 _same_text(call.exchange.previous_reply, before.exchange.response)
                 or _gains_a_message(call, before)
