@@ -75,13 +75,15 @@ def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore])
         made.add_row("", Text.assemble("could not be assembled: ", cell(s.assembly_error)))
         return made
     usage, latency = s.usage, s.latency
+    is_uncounted = usage.llm_calls is None and usage.input_tokens is not None
+    calls = (
+        "an unknown number of model calls" if is_uncounted else counted(usage.llm_calls or 0, "model call")
+    )
     made.add_row(
         "tokens",
         f"{_or_unknown(usage.input_tokens)} in ({_or_unknown(usage.cached_input_tokens)} cached), "
         f"{_or_unknown(usage.output_tokens)} out ({_or_unknown(usage.reasoning_tokens)} reasoning), "
-        "in an unknown number of model calls"
-        if usage.llm_calls is None and usage.input_tokens is not None
-        else f"in {counted(usage.llm_calls or 0, 'model call')}",
+        f"in {calls}",
     )
     no_price = Text.assemble("unknown (no price: ", cell(s.cost_unknown or "no usage"), ")")
     made.add_row("cost", _cost(s.cost_usd, estimated=s.cost_estimated is not None) or no_price)

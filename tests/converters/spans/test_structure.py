@@ -380,3 +380,16 @@ def test_an_import_counts_what_looks_like_a_tool_and_was_not_read_and_calls_with
     (line,) = [one for one in spangrade("import", file, "--db", db).err if "no content" in one]
     assert line.startswith("spangrade: 1 of 1 model call has no content (OpenInference: ")
     assert line.endswith("); 2 spans look like tools' calls and were not read; what helps: spangrade lint")
+
+
+def test_show_says_the_tokens_that_only_a_run_records_and_that_their_calls_are_not_counted(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    counts = {"llm.token_count.prompt": "211", "llm.token_count.completion": "21"}
+    file, db = tmp_path / "s.otlp.jsonl", str(tmp_path / "s.duckdb")
+    file.write_text(otlp("acme", {"openinference.span.kind": "AGENT", "session.id": "s1", **counts}))
+    spangrade("import", file, "--db", db)
+    (line,) = [one for one in spangrade("show", "s1", "--db", db).out if one.startswith("tokens")]
+    assert " ".join(line.split()) == (
+        "tokens 211 in (unknown cached), 21 out (unknown reasoning), in an unknown number of model calls"
+    )
