@@ -256,7 +256,10 @@ def conversation(session: Session, question: GoldenQuestion) -> Outcome:
     turns, expected = len(session.turns), len(question.user_inputs)
     if (question.scenario is not None or not question.user_inputs) and turns:
         expected = turns
-    unanswered = [turn for turn in session.turns if turn.failed and is_blank(turn.final_response)]
+    # What a framework recorded as the reply of a turn that raised, or was too late, did not reach its driver.
+    unanswered = [
+        turn for turn in session.turns if turn.failed and (turn.raised or is_blank(turn.final_response))
+    ]
     if unanswered:
         numbers = ", ".join(str(turn.turn) for turn in unanswered)
         traces = {trace_id for turn in unanswered for trace_id in turn.trace_ids}
