@@ -6,7 +6,7 @@ import ast
 import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, timedelta, timezone
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -194,7 +194,7 @@ def cell(value: Any) -> Any:
     source = _TEXT_OR_BRACKET.sub(lambda found: f"{found[1]}," if found[2] else found[1], parsed)
     try:
         return _written(ast.parse(source, mode="eval").body)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, OverflowError, SyntaxError, MemoryError, RecursionError):
         return parsed
 
 
@@ -213,14 +213,54 @@ def _written(node: ast.expr) -> Any:
             return None
         case ast.Attribute(value=ast.Name(id="np"), attr="True_" | "False_" as word):
             return word == "True_"
-        case ast.Call(func=ast.Attribute(attr="datetime"), args=parts):
-            year, month, day, *clock = map(ast.literal_eval, parts)
-            return f"{year:04}-{month:02}-{day:02}T{time(*clock).isoformat()}+00:00"
+        case ast.Call(func=ast.Attribute(attr="datetime"), args=parts, keywords=named):
+            given = {one.arg: one.value for one in named}
+            zone = _offset(given.pop("tzinfo", None))
+            numbers = {str(key): ast.literal_eval(value) for key, value in given.items()}
+            return datetime(*map(ast.literal_eval, parts), **numbers).replace(tzinfo=zone).isoformat()
         case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in _WRAPPERS:
             return _written(first)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="np")), args=[first]):
             return _written(first)
     return ast.literal_eval(node)
+
+
+def _offset(node: ast.expr | None) -> timezone:
+    """Return the zone that the `repr` of a time names: UTC, a fixed offset, or UTC where it names none.
+
+    Raises ValueError for any other: what a name such as `Europe/Paris` stood for then is not in the text.
+    """
+    match node:
+        case None | ast.Constant(value=None):
+            return UTC
+        case ast.Attribute(attr="utc" | "UTC") | ast.Name(id="UTC" | "utc" | "tzutc"):
+            return UTC
+        case ast.Call(func=ast.Name(id="tzutc") | ast.Attribute(attr="tzutc"), args=[]):
+            return UTC
+        case ast.Call(args=[ast.Constant(value="UTC" | "Etc/UTC" | "Zulu")]):
+            return UTC
+        case ast.Call(
+            keywords=[ast.keyword(arg="key", value=ast.Constant(value="UTC" | "Etc/UTC" | "Zulu"))]
+        ):
+            return UTC
+        case ast.Call(func=ast.Name(id="timezone") | ast.Attribute(attr="timezone"), args=[by, *_]):
+            return timezone(_length(by))
+        case ast.Call(func=ast.Name(id="tzoffset") | ast.Attribute(attr="tzoffset"), args=[_, by]):
+            return timezone(timedelta(seconds=ast.literal_eval(by)))
+        case ast.Call(func=ast.Name(id="FixedOffset") | ast.Attribute(attr="FixedOffset"), args=[by]):
+            return timezone(timedelta(minutes=ast.literal_eval(by)))
+    raise ValueError("a zone that is neither UTC nor a fixed offset")
+
+
+def _length(node: ast.expr) -> timedelta:
+    """Return the value of `datetime.timedelta(…)`. Raises ValueError for any other expression."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="timedelta") | ast.Attribute(attr="timedelta"), args=parts, keywords=named
+        ):
+            numbers = {str(one.arg): ast.literal_eval(one.value) for one in named}
+            return timedelta(*map(ast.literal_eval, parts), **numbers)
+    raise ValueError("not a length of time")
 
 
 def objects(value: Any, what: str) -> list[dict[str, Any]]:

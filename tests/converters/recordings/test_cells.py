@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import string
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import dateutil.tz
 import numpy
 import pandas
 import pytest
@@ -52,6 +54,32 @@ def test_what_libraries_call_a_value_is_that_value() -> None:
             "done": True,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        *(
+            UTC,
+            timezone(timedelta(hours=2)),
+            timezone(-timedelta(hours=3, minutes=30), "NST"),
+            dateutil.tz.UTC,
+        ),
+        *(dateutil.tz.tzoffset("CEST", 7200), ZoneInfo("UTC"), None),
+    ],
+    ids=repr,
+)
+def test_a_time_has_the_zone_that_its_text_names(zone: tzinfo | None) -> None:
+    at = datetime(2026, 7, 2, 3, 4, 5, 6, tzinfo=zone)
+    assert cell(str([{"at": at}])) == [{"at": (at if zone else at.replace(tzinfo=UTC)).isoformat()}]
+
+
+@pytest.mark.parametrize(
+    "zone", [ZoneInfo("Europe/Paris"), dateutil.tz.gettz("Europe/Paris"), dateutil.tz.tzlocal()], ids=repr
+)
+def test_a_time_of_a_zone_whose_offset_the_text_does_not_say_stays_a_text(zone: tzinfo) -> None:
+    text = str([{"at": datetime(2026, 7, 2, 3, 4, tzinfo=zone)}])
+    assert cell(text) == text
 
 
 @pytest.mark.parametrize(
