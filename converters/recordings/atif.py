@@ -18,7 +18,7 @@ from spangrade.converters.spans.answers import answer_in
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.parts import unwrapped, with_mark
-from spangrade.converters.spans.values import json_text, text
+from spangrade.converters.spans.values import arguments_text, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Problem, Span
@@ -64,7 +64,9 @@ def _said(step: Mapping[str, Any], agent: Mapping[str, Any], name: str | None) -
     spoken = message_of({"role": role, "content": step.get("message")})
     calls = tuple(
         MessageCall(
-            text(call.get("function_name")), text(call.get("tool_call_id")), json_text(call.get("arguments"))
+            text(call.get("function_name")),
+            text(call.get("tool_call_id")),
+            arguments_text(call.get("arguments")),
         )
         for call in plain.objects(step.get("tool_calls"), "tool_calls")
     )

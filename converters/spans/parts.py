@@ -20,7 +20,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.outcomes import mark_of, snake_case
-from spangrade.converters.spans.values import first_of, is_removed, json_text, parse_json, text
+from spangrade.converters.spans.values import (
+    NO_ARGUMENTS,
+    arguments_text,
+    first_of,
+    is_removed,
+    json_text,
+    parse_json,
+    text,
+)
 
 
 class Unread(NamedTuple):
@@ -49,6 +57,8 @@ _KEYS_OF_RESULTS = frozenset(
 _NAME_KEYS = ("name", "toolName", "tool_name")
 _ID_KEYS = ("tool_use_id", "call_id", "tool_call_id", "id", "toolUseId", "toolCallId", "ref")
 _ARGUMENT_KEYS = ("arguments", "input", "args")
+_ARGUMENT_KEYS_OF_ALL = frozenset({*_ARGUMENT_KEYS, "partialArgs", "partial_args"})
+_LEAVING_OUT = frozenset({"function_call", "functionCall"})  # Gemini writes no `args` for none
 # Where items of OpenAI's own tools have what the model asked of them: an object, or a value of this name.
 _ASKED, _ASKED_VALUES = ("action", "operation"), ("code", "queries")
 _RESULT_KEYS = ("response", "result", "output", "content")
@@ -191,6 +201,8 @@ def _call_in(part: dict[str, Any], inner: dict[str, Any], key: str) -> MessageCa
     if _is_on_offer(inner):
         return None
     call = _call(inner, key, _name_in(key))
+    if key in _LEAVING_OUT and _ARGUMENT_KEYS_OF_ALL.isdisjoint(inner):
+        call = call._replace(arguments=NO_ARGUMENTS)
     return call._replace(call_id=_id_in(part)) if call.call_id is None else call
 
 
@@ -295,7 +307,7 @@ def _arguments(part: Mapping[str, Any], inner: Mapping[str, Any]) -> str | None:
             about = {"type", *_NAME_KEYS, *_ID_KEYS}
             asked = {key: value for key, value in inner.items() if key not in about}
         given = asked or None
-    return json_text(given)
+    return arguments_text(given)
 
 
 def _is_by_provider(part: Mapping[str, Any], type_: str, inner: Mapping[str, Any]) -> bool:

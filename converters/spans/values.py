@@ -13,6 +13,8 @@ import orjson
 from spangrade.tracer.base.canonical_json import canonical, json_value
 from spangrade.tracer.base.json_text import parse_exact
 
+NO_ARGUMENTS = "{}"
+_NO_ARGUMENTS = frozenset({'""', "null", '"null"'})
 _CONTAINERS = ("{", "[")
 # What stands in place of a value that was taken out: Logfire, Sentry, OpenInference, OpenAI's SDK and others.
 _MASK = (
@@ -74,6 +76,15 @@ def json_text(value: Any) -> str | None:
         return None
     written = canonical(parsed)
     return canonical(parse_json(value, parse_exact)) if "e+" in written else written  # 1e+25
+
+
+def arguments_text(value: Any) -> str | None:
+    """Return a call's arguments as `json_text` does; `{}` for an empty text and for null in JSON.
+
+    None stands for what is not recorded. docs/reading_spans.md has the table.
+    """
+    written = json_text(value)
+    return NO_ARGUMENTS if written in _NO_ARGUMENTS else written
 
 
 def is_removed(value: str) -> bool:

@@ -50,6 +50,7 @@ from spangrade.converters.spans.observation import (
 from spangrade.converters.spans.outcomes import is_mark, mark_of
 from spangrade.converters.spans.session_attributes import of_resource
 from spangrade.converters.spans.values import (
+    arguments_text,
     count,
     exact_json,
     first_identity,
@@ -347,7 +348,9 @@ def _marked(tool: ToolUse, attributes: Mapping[str, Any]) -> ToolUse:
 def _call(attributes: Mapping[str, Any], shape: _Shape) -> tuple[str | None, str | None, str | None]:
     """Return the id, the arguments and the result of a tool's call."""
     call_id = text(attributes[shape["call_id"]]) if shape["call_id"] else None
-    arguments = json_text(run_io.python_value(attributes[shape["arguments"]])) if shape["arguments"] else None
+    arguments = (
+        arguments_text(run_io.python_value(attributes[shape["arguments"]])) if shape["arguments"] else None
+    )
     result = json_text(run_io.python_value(attributes[shape["result"]])) if shape["result"] else None
     if arguments is None and shape["arguments_message"]:
         arguments = _content_of_only(attributes[shape["arguments_message"]])
