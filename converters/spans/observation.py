@@ -28,6 +28,7 @@ Trait = Literal[
     "interrupted",  # a tool's span ended to wait for a person
     "is_node",  # a node of a graph, which an instrumentation takes for an agent
     "named_by_span",  # nothing names the tool but the name of its span
+    "inferred",  # the texts of a turn, from a pair of question and answer that no convention names
     "of_bus",  # a message between agents, which repeats what a model answered
     "doubtful_outcome",  # a mark beside a tool's result does not say whether it succeeded
     "of_protocol",  # recorded by the protocol between an agent and its tools (MCP)

@@ -34,6 +34,7 @@ from spangrade.converters.spans.observation import (
 )
 from spangrade.converters.spans.session_attributes import session_candidates, session_of
 from spangrade.converters.spans.structure import (
+    asked_and_answered,
     completed_by_structure,
     has_kind,
     outcome_of_tool,
@@ -354,6 +355,7 @@ def _by_structure(observation: Observation, span: Span) -> Observation:
         read = read_by_structure(span, span.attributes)
         if read is not None and "by_shape" not in read.traits:
             return read
+        read = read or asked_and_answered(observation, span)
         if looks_like_an_agents(span):
             return changed(read or observation, not_understood=span.scope_name or "")
         return read or observation

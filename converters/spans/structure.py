@@ -199,6 +199,38 @@ def outcome_of_tool(structure: Structure, span: Span) -> ToolUse | None:
     return changed(tool, by_content=True, failed=failed, error=error)
 
 
+# Names for what the user asked and what was answered, of which a span must have both.
+_PAIRS = (("question", "answer"), ("prompt", "completion"), ("input", "output"), ("llm_input", "llm_output"))
+
+
+@lru_cache(maxsize=1024)
+def _pair(keys: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the names of a question and its answer, which differ in their last word alone."""
+    names = {_normalized(key): key for key in keys if not _FOREIGN.match(key)}
+    for asked, answered in _PAIRS:
+        for name, key in names.items():
+            prefix, dot, last = name.rpartition(".")
+            if last == asked and (other := names.get(f"{prefix}{dot}{answered}")) is not None:
+                return key, other
+    return None
+
+
+def asked_and_answered(structure: Structure, span: Span) -> RunSpan | None:
+    """Return an outermost span of no convention as the run of a turn, by a question and its answer.
+
+    It counts only in a trace that has a model call, a tool or tokens (see `derive.passes`).
+    """
+    names = _pair(tuple(span.attributes)) if span.parent_span_id is None else None
+    if names is None:
+        return None
+    asked, answered = (parse_json(span.attributes[name]) for name in names)
+    given, said = run_io.user_input(asked, topmost=True), run_io.response(answered, topmost=True)
+    if given is None or said is None:
+        return None
+    run = RunSpan(*structure, run_input=given, run_output=said)
+    return run._replace(traits=run.traits | {"inferred"})
+
+
 def has_kind(attributes: Mapping[str, Any]) -> bool:
     """Return whether a span has an attribute for its kind, whatever that says."""
     return bool(_layout(tuple(attributes)).kinds)

@@ -31,7 +31,7 @@ from spangrade.evaluator.derive.errors import without_copies
 from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
 from spangrade.evaluator.derive.tokens import with_sound_tokens
 
-_DOUBTFUL: Traits = frozenset({"by_content", "by_shape", "of_bus"})
+_DOUBTFUL: Traits = frozenset({"by_content", "by_shape", "inferred", "of_bus"})
 
 
 def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Observation]:
@@ -39,7 +39,8 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
 
     A span with a model and tokens may be the sum of the calls inside it. One that names no operation counts
     only in traces without other model calls, and one of a tool's outcome only directly below that tool. A
-    message of a bus counts beside model calls if it requests a call that no other span has, without tokens.
+    message of a bus counts beside model calls if it requests a call that no other span has, without tokens. A
+    question with its answer is a turn's in a trace that has a model call, a tool or tokens.
     """
     if not any(_DOUBTFUL & o.traits for o in observations):
         return observations
@@ -56,6 +57,8 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
             above = parents.get((call.span.trace_id, above))
     has_calls = any(isinstance(o, ModelCall) and "of_bus" not in o.traits for o in calls)
     unseen_by = _Requests(calls).unseen_by
+    at_work = {o.span.trace_id for o in calls}
+    at_work |= {o.span.trace_id for o in observations if isinstance(o, RunSpan) and o.tokens != NO_TOKENS}
 
     def is_none(o: Observation) -> bool:
         if _is_outcome(o):
@@ -63,6 +66,7 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
         return (
             o.span.node in around[type(o)]
             or ("by_shape" in o.traits and o.span.trace_id in certain)
+            or ("inferred" in o.traits and o.span.trace_id not in at_work)
             or ("of_bus" in o.traits and has_calls and not unseen_by(o))
         )
 

@@ -54,6 +54,7 @@ _OF_PROTOCOL = re.compile(
 _MAY_BE_ERROR = re.compile(r"(?:\w*(?:Error|Exception)|Fail(?:ed|ure)|Traceback)\b", re.IGNORECASE)
 # A message that is only a code: an `error.type`, the name of a class, a number.
 _CODE = re.compile(r"[A-Za-z0-9_.:$-]+")
+_NO_MORE = re.compile(r"[\W_]*(?:(?:error|exception|fail(?:ed|ure))[\W_]*)*", re.IGNORECASE)
 _ERROR_KEYS = ("error_message", "error", "message", "detail")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
 _APPROVED: Traits = frozenset({"approved"})
@@ -501,7 +502,7 @@ def ok_and_error(tool: ToolUse, result: Any) -> tuple[bool | None, str | None]:
         own = tool.failure.error if tool.failure else None
         if own is None or _CODE.fullmatch(own):
             said = _error_in(result)
-            own = said if own is None or (said and not _CODE.fullmatch(said)) else own
+            own = said if own is None or (said and _says_more(said, own)) else own
         return False, own
     if "doubtful_outcome" in tool.traits:
         return None, None
@@ -515,6 +516,11 @@ def ok_and_error(tool: ToolUse, result: Any) -> tuple[bool | None, str | None]:
     if isinstance(result, str) and (_STATUS_IN_REPR.match(result) or _OF_PROTOCOL.match(result)):
         return None, None
     return True, None
+
+
+def _says_more(said: str, code: str) -> bool:
+    """Return whether a text says more than a code, such as `Error: TimeoutError` does not."""
+    return not _CODE.fullmatch(said) and not _NO_MORE.fullmatch(said.replace(code, ""))
 
 
 def _text_of_protocol(result: Any) -> str | None:

@@ -80,7 +80,7 @@ def sessions_of(recorded: Recorded, traces_by_session: Mapping[str, Sequence[str
 
 
 def _is_of_agent(o: Observation) -> bool:
-    return not isinstance(o, Structure) and "of_protocol" not in o.traits
+    return not isinstance(o, Structure) and o.traits.isdisjoint(("of_protocol", "inferred"))
 
 
 def _order(observation: Observation) -> tuple[int, str, str]:

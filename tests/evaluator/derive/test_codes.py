@@ -55,6 +55,8 @@ def test_a_code_yields_to_the_text_of_the_result(code: str, result: Any, tmp_pat
         ("TOOL_ERROR", {"error": True}, "TOOL_ERROR"),
         ("TOOL_ERROR", {"order": "A-17"}, "TOOL_ERROR"),
         ("TOOL_ERROR", {"error": "LIMIT"}, "TOOL_ERROR"),
+        ("TimeoutError", "Error: TimeoutError", "TimeoutError"),
+        ("TimeoutError", "Tool failed: TimeoutError", "Tool failed: TimeoutError"),
         ("The shop is closed", {"error": SAID}, "The shop is closed"),
         ("退款失败", {"error": SAID}, "退款失败"),
     ],
