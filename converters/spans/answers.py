@@ -11,7 +11,7 @@ from spangrade.tracer.base.canonical_json import canonical
 # smolagents and others; pydantic-ai, for an output of one type; ADK; LiteLLM, for an answer of a schema.
 _NAMES = frozenset({"final_answer", "final_result", "set_model_response", "json_tool_call"})
 _OF_TYPES = "final_result_"  # pydantic-ai's, for an output of several types: the type's name follows
-_WRAPPING = frozenset({"answer", "response"})  # the only argument, which holds an answer that is not an object
+_WRAPPING = frozenset({"answer", "response"})  # the only argument, around a bare answer
 
 
 def is_answer(name: str) -> bool:
