@@ -281,6 +281,7 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
     response, calls, unread, code_runs = _response(outputs if isinstance(outputs, list) else [outputs])
     user_input: str | None = None
     user_messages: int | None = None
+    reply_since: str | None = None
     results: list[ToolResult] = []
     repeated: list[MessageCall] = []
     new, has_results, own, earlier, is_silent = True, False, True, _MOST_EARLIER, False
@@ -291,6 +292,8 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
             continue
         new = new and message.role != "assistant"
         own = own and (new or message.role == "assistant")
+        if reply_since is None and message.role == "assistant":
+            reply_since = message.text
         unread += message.unread
         if own and not new:
             repeated[:0] = message.tool_calls
@@ -324,6 +327,7 @@ def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None)
         user_messages,
         unread,
         code_runs,
+        reply_since if user_input else None,
     )
 
 

@@ -194,9 +194,9 @@ class MessageExchange(NamedTuple):
     `tool_calls` are those that the response requests; `tool_results` those that are new in the request, and
     those with an id that may be. `repeated_calls` are those of the model's last message, which its results
     follow, and before them those with an id that follow the user's message; `previous_reply` is the model's
-    text before that. `user_messages` is the number of the user's messages in the request, up to the newest;
-    None without one. `unread` are the types of the parts of the model's messages that nobody knows: they may
-    be calls. `code_runs` is how often the provider ran code.
+    text before that, `reply_since` the newest of those after it. `user_messages` is the number of the user's
+    messages in the request, up to the newest; None without one. `unread` are the types of the parts of the
+    model's messages that nobody knows: they may be calls. `code_runs` is how often the provider ran code.
     """
 
     user_input: str | None = None
@@ -209,6 +209,7 @@ class MessageExchange(NamedTuple):
     user_messages: int | None = None
     unread: tuple[str, ...] = ()
     code_runs: int = 0
+    reply_since: str | None = None
 
 
 class TokenCounts(NamedTuple):

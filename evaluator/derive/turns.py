@@ -202,7 +202,7 @@ def _continues(turn: Group, group: Group) -> bool:
         return False
     if _is_during(turn, group) or _is_handed_over(turn, group):
         return True
-    if _resumes(turn, group):
+    if _has_its_answer(turn, group) or _resumes(turn, group):
         return True
     # A run's own input may be its final history, which ends with what its tools returned.
     exchanges = (o.exchange for o in chain(group.calls, group.exchanging))
@@ -246,6 +246,15 @@ def _asks_again(turn: Group, group: Group) -> bool:
         return False
     before, now = times_asked(turn.exchanging, message), times_asked(group.exchanging, message)
     return before is not None and now is not None and now > before
+
+
+def _has_its_answer(turn: Group, group: Group) -> bool:
+    """Return whether a group begins with the turn's message and, after it in its history, its last answer."""
+    last = next((o for o in islice(reversed(turn.members), _LAST) if isinstance(o, ModelCall)), None)
+    if last is None or last.exchange.response is None or group.user_input != turn.user_input:
+        return False
+    said = next((o.exchange.reply_since for o in group.exchanging if o.exchange.user_input), None)
+    return _same_text(said, last.exchange.response)
 
 
 def _is_handed_over(turn: Group, group: Group) -> bool:
