@@ -18,6 +18,7 @@ from paths import SAMPLE
 import spangrade
 from spangrade import Database, InputError, Score, Session, StoreError
 from spangrade.evaluator.database import GoldenAddition, Imported
+from spangrade.evaluator.derive.sync.intake import NotRead
 from spangrade.evaluator.grading.run import SessionVerdict
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.maintenance.delete import Deleted
@@ -52,8 +53,9 @@ def no_file_is_held(db: Database) -> bool:
 def test_importing_counts_what_is_new_and_what_was_there(tmp_path: Path) -> None:
     db = spangrade.open(tmp_path / "new.duckdb")
     path = str(tmp_path / "new.duckdb")
-    assert db.import_files(SPANS) == Imported(path, 44, 0, 0, 4, 4, 0, 0, {})
-    assert db.import_files([SPANS]) == Imported(path, 0, 0, 44, 4, 0, 0, 0, {})
+    read = NotRead(all_model_calls=17)
+    assert db.import_files(SPANS) == Imported(path, 44, 0, 0, 4, 4, 0, 0, {}, unread=read)
+    assert db.import_files([SPANS]) == Imported(path, 0, 0, 44, 4, 0, 0, 0, {}, unread=read)
 
 
 def test_problems_are_reported_and_by_default_logged(

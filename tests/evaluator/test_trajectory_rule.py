@@ -24,7 +24,7 @@ QR = ("generate_qr_code", {"discount_value": 10})
 PAY, DELETE = (PAYMENT, {}), ("delete_account", {})
 FAILS = "no connection"
 
-Step = str | tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], str]
+Step = str | tuple[str, dict[str, Any] | None] | tuple[str, dict[str, Any], str]
 
 # The guide's own example.
 TOOLS = [{"tool_name": name, "input_arguments": arguments} for name, arguments in (CART, QR)]
@@ -34,7 +34,7 @@ GUIDE: Sequence[Step] = (GREETING, BILLING, CART, QR, PAY)
 def spans_of(steps: Iterable[Step]) -> list[dict[str, Any]]:
     """Return the spans of one turn: agents (names) under the first one, calls under the newest agent.
 
-    A call is a name and its arguments and, if it failed, its error.
+    A call is a name and its arguments, None where they are not recorded, and, if it failed, its error.
     """
     spans: list[dict[str, Any]] = []
     agent = None
@@ -46,7 +46,8 @@ def spans_of(steps: Iterable[Step]) -> list[dict[str, Any]]:
             attributes |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
         else:
             attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
-            attributes |= {"gen_ai.tool.call.arguments": json.dumps(step[1])}
+            if step[1] is not None:
+                attributes |= {"gen_ai.tool.call.arguments": json.dumps(step[1])}
             attributes |= {} if len(step) == 3 else {"gen_ai.tool.call.result": '"done"'}
         if number == 0:
             attributes |= {"gen_ai.input.messages": '[{"role":"user","content":"Hi"}]'}
