@@ -22,6 +22,7 @@ from spangrade.converters.spans.observation import (
     Structure,
     ToolUse,
     Traits,
+    Work,
     fields_of,
     nameless,
     structure_of,
@@ -215,8 +216,10 @@ def without_parts_of_calls(tree: Tree) -> Tree:
     """
     parts: dict[Node, Observation] = {}
     for tool in tree.tools:
-        above = tree.nearest(tool) if "named_by_span" in tool.traits else None
-        if isinstance(above, ToolUse) and "named_by_span" not in above.traits:
+        above: Work | None = tool
+        while isinstance(above, ToolUse) and "named_by_span" in above.traits:
+            above = tree.nearest(above)
+        if isinstance(above, ToolUse) and above is not tool:
             part = structure_of(tool)._replace(failure=None)
             parts[tool.span.node] = part if tool.name == above.name else nameless(part)
     return tree.changed(parts)

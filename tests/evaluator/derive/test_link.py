@@ -212,7 +212,7 @@ def test_the_trace_with_messages_places_one_without(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_response_id_alone_does_not_join_traces(tmp_path: Path) -> None:
-    """Some servers give the same few ids again and again."""
+    """Some servers give the same few ids again and again; those of calls that overlap are one call's."""
     later = again(call("x", 5, "ho", answer="no", response_id="r1"), "y")
     same_scope = ONE_AGAIN._replace(scope_name=ONE.scope_name)
     other_tokens = [
@@ -224,7 +224,7 @@ def test_a_response_id_alone_does_not_join_traces(tmp_path: Path) -> None:
         [
             ([ONE, later], {"a": ["a"], "y": ["y"]}),
             ([ONE, same_scope], {"a": ["a"], "y": ["y"]}),
-            (other_tokens, {"a": ["a"], "y": ["y"]}),
+            (other_tokens, {"a": ["a"]}),  # whatever they count: one of the two is wrong
             ([ONE, *in_two], {"a": ["a"], "c1": ["y"], "c2": ["z"]}),
         ]
     ):
