@@ -692,7 +692,7 @@ def test_a_turn_that_ended_in_an_error_without_an_answer_fails_the_conversation(
     assert conversation(failed=True, final_response=None) == failed
     assert conversation(failed=True, final_response=" ") == failed
     assert value(conversation(failed=True, final_response="Sorry, try again later.")) == 1
-    raised = replace(failed, reason=f"{failed.reason}: TimeoutError")
+    raised = failed._replace(reason=f"{failed.reason}: TimeoutError")
     assert conversation(failed=True, final_response="Recorded.", raised="TimeoutError") == raised
     not_recorded = Inconclusive("turn 1 has no reply, and no turn has: record the model's output", 1.0)
     assert conversation(failed=False, final_response=None) == not_recorded
