@@ -54,6 +54,7 @@ _OF_PROTOCOL = re.compile(
 _MAY_BE_ERROR = re.compile(r"(?:\w*(?:Error|Exception)|Fail(?:ed|ure)|Traceback)\b", re.IGNORECASE)
 # A message that is only a code: an `error.type`, the name of a class, a number.
 _CODE = re.compile(r"[A-Za-z0-9_.:$-]+")
+_HANDED_OVER = re.compile(r'\{"assistant":"[^"]*"\}')  # what the OpenAI Agents SDK returns of a hand-off
 _NO_MORE = re.compile(r"[\W_]*(?:(?:error|exception|fail(?:ed|ure))[\W_]*)*", re.IGNORECASE)
 _ERROR_KEYS = ("error_message", "error", "message", "detail")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
@@ -85,10 +86,11 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
         unmatched = UnmatchedCalls(requested)
         tools = list(completed(with_spans, unmatched, tree))
         rest = unmatched.rest()
-        if any(_is_lost(one, tools) for one in rest):
+        hand_offs = sum(bool(handoff.handoff_to) for handoff in of_kind(Handoff, group.members))
+        if sum(_is_lost(one, tools) for one in rest) > hand_offs:  # a hand-off may have a result, too
             lacking.add(turn)
         # A hand-off that has a span of its own is not a tool's call beside it.
-        transferred = any(handoff.handoff_to for handoff in of_kind(Handoff, group.members))
+        transferred = hand_offs > 0
         from_messages = [
             o
             for o in _from_messages(r for r in rest if r.in_history or isinstance(r.requested_by, ModelCall))
@@ -183,6 +185,8 @@ def _is_lost(request: ModelRequest, tools: Sequence[ToolUse]) -> bool:
     if request.call.name is not None or not request.in_history:
         return False
     result = request.result
+    if result is not None and _HANDED_OVER.fullmatch(result):
+        return False
     return not any(result is None or tool.result in (None, result) for tool in tools)
 
 

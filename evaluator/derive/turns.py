@@ -328,7 +328,8 @@ def _unread(group: Group) -> str | None:
 
 def _nameless(requested: Sequence[MessageCall], tools: Sequence[ToolUse]) -> str | None:
     """Return that requests name no tool, if fewer tools' spans are left for them."""
-    nameless = sum(call.name is None for call in requested)
+    # What has neither a name nor anything else is the place of another block of the message.
+    nameless = sum(call.name is None and (call.call_id or call.arguments) is not None for call in requested)
     if not nameless:
         return None
     named = {call.call_id or call for call in requested if call.name and not is_answer(call.name)}
