@@ -166,7 +166,7 @@ def _of_model(message: Message, parts: Sequence[Any], read: Sequence[Part]) -> M
         calls, results = with_results(calls, results)
     unread = tuple(one.type for one in read if isinstance(one, Unread))
     others = zip(parts, read, strict=True)
-    code_runs = sum(isinstance(one, CodeRun | MessageCall) and runs_code(part) for part, one in others)
+    code_runs = sum(isinstance(one, CodeRun | MessageCall) and runs_code(part, one) for part, one in others)
     wordless = message.text is None and any(map(is_wordless, parts))
     return Message(message.role, message.text, calls, results, unread, code_runs, wordless)
 
@@ -175,7 +175,7 @@ def _of_item(item: dict[str, Any]) -> Message | None:
     """Return the message that an item of OpenAI's Responses without a role stands for."""
     read = read_part(item)
     if isinstance(read, MessageCall):
-        return Message("assistant", None, (read,), code_runs=int(runs_code(item)))
+        return Message("assistant", None, (read,), code_runs=int(runs_code(item, read)))
     if isinstance(read, ToolResult):
         return Message("tool", None, (), (read,))
     is_unread = isinstance(read, Unread) and isinstance(item.get("id"), str)
@@ -266,7 +266,8 @@ def code_executions(response: Any) -> int:
     if response is None:
         return 0
     messages = objects(response if isinstance(response, list) else [response])
-    return sum(runs_code(part) for m in messages for part in objects(m.get("parts", m.get("content"))))
+    parts = (part for one in messages for part in objects(one.get("parts", one.get("content"))))
+    return sum(runs_code(part, read_part(part)) for part in parts)
 
 
 def read_exchange(inputs: Any, outputs: Any, users: Sequence[int] | None = None) -> MessageExchange:

@@ -83,6 +83,12 @@ def _role(field: str) -> _Role:
     return "known" if name in _KNOWN else "other"
 
 
+@lru_cache(maxsize=1024)
+def _telling(fields: tuple[str, ...]) -> tuple[tuple[str, _Role], ...]:
+    """Return the fields that may tell something, with their roles."""
+    return tuple((field, role) for field in fields if (role := _role(field)) != "known")
+
+
 def is_mark(field: str) -> bool:
     """Return whether a field of this name may tell how a call ended."""
     return _role(field) not in ("known", "other")
@@ -97,10 +103,8 @@ def mark_of(fields: Mapping[str, Any], content: Any = ...) -> Mark | None:
     """
     found: Mark | None = None
     others = False
-    for field, value in fields.items():
-        role = _role(field)
-        if role == "known":
-            continue
+    for field, role in _telling(tuple(fields)):
+        value = fields[field]
         if role == "other":
             others = others or not _says_nothing(value)
             continue

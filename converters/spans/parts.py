@@ -57,6 +57,8 @@ _KEYS_OF_RESULTS = frozenset(
 _NAME_KEYS = ("name", "toolName", "tool_name")
 _ID_KEYS = ("tool_use_id", "call_id", "tool_call_id", "id", "toolUseId", "toolCallId", "ref")
 _ARGUMENT_KEYS = ("arguments", "input", "args")
+# A call with these keys alone wraps nothing, and says neither who runs it nor how it ended.
+_PLAIN = frozenset({"type", *_NAME_KEYS, *_ID_KEYS, *_ARGUMENT_KEYS})
 _ARGUMENT_KEYS_OF_ALL = frozenset({*_ARGUMENT_KEYS, "partialArgs", "partial_args"})
 _LEAVING_OUT = frozenset({"function_call", "functionCall"})  # Gemini writes no `args` for none
 # Where items of OpenAI's own tools have what the model asked of them: an object, or a value of this name.
@@ -68,18 +70,18 @@ _ERRORS = ("error", "errorText", "error_text", "error_message")
 _OUTPUTS = frozenset({"content", "error-json", "error-text", "execution-denied", "json", "text"})
 _DENIED = "execution-denied"
 _CODE_TOOLS = frozenset({"code_interpreter", "code_execution", "bash_code_execution"})
-_CODE_KEYS = ("executable_code", "executableCode")
+_CODE_KEYS = frozenset({"executable_code", "executableCode"})
 _OF_CODE = frozenset({"executable_code", "code_execution_result"})
 _WORDS_OF_CALLS = frozenset({"call", "use", "invocation", "toolcall", "tooluse", "functioncall"})
 _WORDS_OF_RESULTS = frozenset({"response", "result", "output", "return"})
 _WORDS_OF_OFFERS = frozenset({"tools", "declarations", "definitions"})
-_SCHEMAS = ("parameters", "input_schema", "inputSchema")
+_SCHEMAS = frozenset({"parameters", "input_schema", "inputSchema"})
 # Types that say no more than that something is called: they name no tool.
 _NO_NAMES = frozenset({"tool", "function", "tool_use", "custom_tool", "server_tool", "mcp_tool", "mcp"})
 _NO_NAMES |= {f"{name}{end}" for name in _NO_NAMES for end in ("_use", "_invocation", "_request")}
 # Words with which types of what the provider runs begin, and items that others than the provider run.
 _OF_PROVIDERS = frozenset({"server", "mcp", "builtin", "hosted"})
-_PROVIDED = ("providerExecuted", "provider_executed", "builtin")
+_PROVIDED = frozenset({"providerExecuted", "provider_executed", "builtin"})
 _HARMLESS = re.compile(
     r"(?:(?:input|output|redacted|reasoning|thinking|summary)_)*"
     r"(?:text|refusal|reasoning|thinking|thought|summary|image|audio|video|file|blob|uri|document|source|"
@@ -87,6 +89,7 @@ _HARMLESS = re.compile(
     r"|summaries|step_start|data_.+|cache_(?:control|point|mark)|cache|item_reference"
 )
 _SPOKEN = frozenset({"audio", "speech", "voice"})
+_BESIDE = frozenset({"audio", "refusal", "parsed"})
 _TYPE_ALONE = frozenset({"type", "id"})
 
 
@@ -223,6 +226,8 @@ def _said(part: Mapping[str, Any], type_: str) -> str | None:
 
 def said_beside(message: Mapping[str, Any]) -> str | None:
     """Return what a message of a model without a text says beside its content (OpenAI's chat completions)."""
+    if _BESIDE.isdisjoint(message):
+        return None
     audio = message.get("audio")
     spoken = audio.get("transcript") if isinstance(audio, dict) else None
     return text(message.get("refusal")) or text(spoken) or json_text(message.get("parsed"))
@@ -248,8 +253,9 @@ def _is_of_page(part: Mapping[str, Any], type_: str) -> bool:
 def _is_on_offer(part: Mapping[str, Any]) -> bool:
     """Return whether an object is the declaration of a tool: it has a schema, and no arguments."""
     inner = part["function"] if isinstance(part.get("function"), dict) else part
-    has_schema = any(isinstance(inner.get(key), dict) for key in _SCHEMAS)
-    return has_schema and first_of(inner, _ARGUMENT_KEYS) is None
+    if _SCHEMAS.isdisjoint(inner) or first_of(inner, _ARGUMENT_KEYS) is not None:
+        return False
+    return any(isinstance(inner.get(key), dict) for key in _SCHEMAS)
 
 
 @lru_cache(maxsize=4096)
@@ -271,23 +277,21 @@ def _wrapped(part: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
 
 
 def _call(part: Mapping[str, Any], type_: str, named: str | None) -> MessageCall:
-    inner = _wrapped(part, type_)
+    is_plain = type_ in CALLS and part.keys() <= _PLAIN
+    inner = part if is_plain else _wrapped(part, type_)
     name = first_text_of(part, _NAME_KEYS) or first_text_of(inner, _NAME_KEYS)
     if name is None:
         kinds = (inner.get("type") if inner is not part else None, first_of(inner, ("tool_type", "toolType")))
         kind = next((word for one in kinds if (word := text(one)) and word != "function"), None)
         name = kind or named
     call_id = _id_in(part) or _id_in(inner)
-    by_provider = _is_by_provider(part, type_, inner)
     other_id = text(part.get("id"))
-    call = MessageCall(
-        name,
-        call_id,
-        _arguments(part, inner),
-        by_provider,
-        None,
-        other_id if other_id != call_id else None,
-    )
+    if other_id == call_id:
+        other_id = None
+    arguments = _arguments(part, inner)
+    if is_plain:
+        return MessageCall(name, call_id, arguments, other_id=other_id)
+    call = MessageCall(name, call_id, arguments, _is_by_provider(part, type_, inner), None, other_id)
     own = _own_result(part, inner, call)
     return call if own is None else call._replace(result=own)
 
@@ -316,8 +320,9 @@ def _is_by_provider(part: Mapping[str, Any], type_: str, inner: Mapping[str, Any
     Its part says so, or the type's first word; of an item of OpenAI's, `…_call`, the id: an item whose output
     the client sends has a `call_id`. Gemini's own tools have a type.
     """
-    if any(one.get(key) is True for one in (part, inner) for key in _PROVIDED):
-        return True
+    for one in (part,) if inner is part else (part, inner):
+        if not _PROVIDED.isdisjoint(one) and any(one.get(key) is True for key in _PROVIDED):
+            return True
     if part.get("execution") == "client" or type_ in CALLS:
         return False
     words = snake_case(type_).split("_")
@@ -329,16 +334,17 @@ def _is_by_provider(part: Mapping[str, Any], type_: str, inner: Mapping[str, Any
 
 def _own_result(part: Mapping[str, Any], inner: Mapping[str, Any], call: MessageCall) -> ToolResult | None:
     """Return the result that the part of a call has itself; None if it has none."""
-    made = ToolResult(call.name, call.call_id, None)
     if part.get("state") == "output-denied":
-        return made._replace(result=json_text({"type": _DENIED}))
-    holder = inner if first_of(part, _OWN_RESULTS) is None else part
-    value, mark = first_of(holder, _OWN_RESULTS), mark_of(part if inner is part else {**part, **inner})
+        return ToolResult(call.name, call.call_id, json_text({"type": _DENIED}))
+    holder, value = part, first_of(part, _OWN_RESULTS)
+    if value is None and inner is not part:
+        holder, value = inner, first_of(inner, _OWN_RESULTS)
+    mark = mark_of(part if inner is part else {**part, **inner})
     if value is None and mark != "failed" and not (call.by_provider and mark is not None):
         return None
     if value is None:
         value = first_of(holder, _ERRORS)
-    return _marked(made._replace(result=_json_of(value)), mark)
+    return _marked(ToolResult(call.name, call.call_id, _json_of(value)), mark)
 
 
 def _result(part: Mapping[str, Any], type_: str | None) -> ToolResult:
@@ -398,14 +404,14 @@ def unwrapped(result: Any) -> Any:
     return result
 
 
-def runs_code(part: Any) -> bool:
-    """Return whether a part of a model's message is code that ran on the model's side, or a call of such."""
+def runs_code(part: Any, read: Part) -> bool:
+    """Return whether a part of a model's message is code that ran on the model's side, or a call of such.
+
+    `read` is what `read_part` makes of the part.
+    """
     if not isinstance(part, dict):
         return False
-    if any(part.get(key) for key in _CODE_KEYS):
-        return True
-    read = read_part(part)
-    if isinstance(read, CodeRun):
+    if isinstance(read, CodeRun) or (not _CODE_KEYS.isdisjoint(part) and any(map(part.get, _CODE_KEYS))):
         return True
     if not isinstance(read, MessageCall) or not read.by_provider:
         return False

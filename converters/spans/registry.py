@@ -230,9 +230,10 @@ def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], 
     attributes = span.attributes
     counts, noted, kinds = _extras(tuple(attributes))
     observation = with_agent(observation, span)
-    if (kinds and not _CHECKS.isdisjoint([str(attributes[name]) for name in kinds])) or (
-        isinstance(observation, Structure) and _OF_CHECKS.search(span.name.lower())
-    ):
+    is_check = isinstance(observation, Structure) and _OF_CHECKS.search(span.name.lower()) is not None
+    for name in kinds:
+        is_check = is_check or str(attributes[name]) in _CHECKS
+    if is_check:
         observation = observation._replace(traits=observation.traits | {"is_check"})
     if isinstance(observation, ToolUse):
         observation = _of_tool(observation, span)

@@ -98,18 +98,19 @@ def _is_gone(value: Any, depth: int = _MOST_DEPTH) -> bool | None:
     """Return whether a value, or all that is in it, was removed; None if nothing is in it."""
     if isinstance(value, str):
         return value[:1] in _FIRST and is_removed(value)
-    if isinstance(value, dict | list):
-        gone = None
-        of_object = isinstance(value, dict)
-        for key in value if of_object else range(len(value)):
-            if of_object and key == "type":  # of a block
-                continue
-            known = _is_gone(value[key], depth - 1) if depth else False
-            if known is False:
-                return False
-            gone = known or gone
-        return gone
-    return None if value is None else False
+    if isinstance(value, dict):
+        held = [one for key, one in value.items() if key != "type"] if "type" in value else value.values()
+    elif isinstance(value, list):
+        held = value
+    else:
+        return None if value is None else False
+    gone = None
+    for one in held:
+        known = _is_gone(one, depth - 1) if depth else False
+        if known is False:
+            return False
+        gone = known or gone
+    return gone
 
 
 def mask_in(values: Iterable[Any]) -> str | None:

@@ -80,8 +80,9 @@ def build_session(
     simulated = [o for o in observations if o.notes.simulated_message is not None]
     if simulated:
         observations = [o for o in observations if o.notes.simulated_message is None]
-    if any(_is_made(o) for o in observations):
-        recorded = [o for o in observations if not _is_made(o)]
+    if any(o.span.scope == semconv.SCOPE_OF_MESSAGES for o in observations):
+        # What was made of messages yields to what was recorded of the same session.
+        recorded = [o for o in observations if o.span.scope != semconv.SCOPE_OF_MESSAGES]
         observations = recorded if any(map(is_agents_own, recorded)) else observations
     tree = prepared(observations)
     groups = turn_groups(tree)
@@ -297,11 +298,6 @@ def _llm_call(position: int, turn: int, call: ModelCall, tree: Tree, prices: Seq
         context_window=context_window(call.model, call.provider),
         doubtful_tokens="doubtful_tokens" in call.traits,
     )
-
-
-def _is_made(observation: Observation) -> bool:
-    """Return whether an observation is of a span that was made of messages, and not recorded."""
-    return observation.span.scope == semconv.SCOPE_OF_MESSAGES
 
 
 def _is_unanswered(call: ModelCall) -> bool:
