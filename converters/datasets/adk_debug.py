@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from typing import Any
 
 from spangrade.converters.datasets.adk_events import invocations, objects, spans_of
 from spangrade.converters.datasets.problems import separate
+from spangrade.converters.recordings.conversations import made_id
 from spangrade.converters.recordings.plain import json_value
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
-from spangrade.tracer.base.canonical_json import canonical, encodable
+from spangrade.tracer.base.canonical_json import encodable
 from spangrade.tracer.otlp.common import (
     MalformedError,
     ScopeGroup,
@@ -52,9 +52,7 @@ def read_session(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
         case {"id": _, "events": _} if not _APP_KEYS.isdisjoint(document):
             return _session(document)
         case [dict() as first, *_] if _is_event(first):
-            return _events(
-                {"id": f"events-{sha256(canonical(document).encode()).hexdigest()[:16]}", "events": document}
-            )
+            return _events({"id": made_id("events", document), "events": document})
     return None
 
 

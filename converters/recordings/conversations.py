@@ -9,7 +9,7 @@ Ids follow from the conversation's id: the same conversation always becomes the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from spangrade.converters.spans.messages import Message, is_injected
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.values import parse_json
 from spangrade.tracer import semconv
-from spangrade.tracer.base.canonical_json import dumps, encodable
+from spangrade.tracer.base.canonical_json import canonical, dumps, encodable
 from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Attributes, Span
 
@@ -152,6 +152,11 @@ def _reply(rest: Sequence[Said]) -> str | None:
     ):
         return None
     return last.text
+
+
+def made_id(kind: str, messages: Any) -> str:
+    """Return the id of a conversation that has none: of its kind, and the digest of its messages."""
+    return f"{kind}-{sha256(canonical(messages).encode()).hexdigest()[:16]}"
 
 
 class MadeTrace:

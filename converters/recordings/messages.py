@@ -13,7 +13,6 @@ https://ai.google.dev/api/generate-content
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from spangrade.converters.recordings import plain
@@ -22,6 +21,7 @@ from spangrade.converters.recordings.conversations import (
     RecordedConversation,
     Said,
     evaluations,
+    made_id,
     spans_of,
     tags_of,
 )
@@ -30,7 +30,6 @@ from spangrade.converters.spans.parts import is_item
 from spangrade.converters.spans.provider_values import tokens
 from spangrade.converters.spans.values import either, first_identity
 from spangrade.tracer import semconv
-from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Attributes, Problem, Span
 
@@ -106,7 +105,7 @@ def of_model(raw: Mapping[str, Any]) -> Attributes:
 def session_id(document: Mapping[str, Any], messages: Any) -> str:
     """Return the id of a conversation, or the digest of its messages where it has none."""
     known = first_identity(either(document, key) for key in _IDS)
-    return known or f"messages-{sha256(canonical(messages).encode()).hexdigest()[:16]}"
+    return known or made_id("messages", messages)
 
 
 def _conversation(document: Any) -> RecordedConversation:

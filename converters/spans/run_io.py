@@ -104,13 +104,14 @@ def with_io(run: RunSpan, inputs: Any, outputs: Any, *, topmost: bool = False) -
         is_one = isinstance(positional, list) and len(positional) == 1 and not named
         inputs = positional[0] if is_one else named
     given = user_input(inputs, topmost=True)
+    returned = response(outputs, topmost=True)
     only = _only_text(inputs) if given is None else None
     return changed(
         run,
-        user_input=run.exchange.user_input or user_input(inputs, topmost=topmost),
-        response=run.exchange.response or response(outputs, topmost=topmost),
+        user_input=run.exchange.user_input or (given if topmost else text_in(inputs, "user")),
+        response=run.exchange.response or (returned if topmost else text_in(outputs, "assistant")),
         run_input=given or only,
-        run_output=response(outputs, topmost=True),
+        run_output=returned,
         input_in_prompt=only is not None,
     )
 

@@ -86,11 +86,11 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
         unmatched = UnmatchedCalls(requested)
         tools = list(completed(with_spans, unmatched, tree))
         rest = unmatched.rest()
-        hand_offs = sum(bool(handoff.handoff_to) for handoff in of_kind(Handoff, group.members))
-        if sum(_is_lost(one, tools) for one in rest) > hand_offs:  # a hand-off may have a result, too
+        handoffs = sum(bool(handoff.handoff_to) for handoff in of_kind(Handoff, group.members))
+        if sum(_is_lost(one, tools) for one in rest) > handoffs:  # a hand-off may have a result, too
             lacking.add(turn)
         # A hand-off that has a span of its own is not a tool's call beside it.
-        transferred = hand_offs > 0
+        transferred = handoffs > 0
         from_messages = [
             o
             for o in _from_messages(r for r in rest if r.in_history or isinstance(r.requested_by, ModelCall))

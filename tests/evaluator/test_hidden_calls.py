@@ -261,20 +261,23 @@ def test_mirror_of_chat_completions(db: spangrade.Database) -> None:
     assert not_passed(found) == {}
 
 
+def imported(db: spangrade.Database, folder: Path, *documents: Any) -> None:
+    """Import documents, each of which is a line of a file."""
+    file = folder / "documents.jsonl"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in documents))
+    db.import_files([file])
+
+
 @pytest.mark.parametrize("way", [way for way in SPANS if way != NONE])
 @pytest.mark.short_form("way", 3)
 def test_matrix_of_imported_spans(db: spangrade.Database, tmp_path: Path, way: str) -> None:
-    file = tmp_path / "spans.jsonl"
-    file.write_text(json.dumps(otlp(way)) + "\n")
-    db.import_files([file])
+    imported(db, tmp_path, otlp(way))
     found = verdicts(db, None)
     assert passes(found) == [], found
 
 
 def test_mirror_of_imported_spans(db: spangrade.Database, tmp_path: Path) -> None:
-    file = tmp_path / "spans.jsonl"
-    file.write_text(json.dumps(otlp(NONE)) + "\n")
-    db.import_files([file])
+    imported(db, tmp_path, otlp(NONE))
     assert not_passed(verdicts(db, None)) == {}
 
 
@@ -284,34 +287,26 @@ OF_BUSES = [name for name in GATES if name != "declared"]  # the bus has no decl
 @pytest.mark.parametrize("way", [way for way in BUS if way != NONE])
 @pytest.mark.short_form("way", 3)
 def test_matrix_of_the_messages_of_a_bus(db: spangrade.Database, tmp_path: Path, way: str) -> None:
-    file = tmp_path / "spans.jsonl"
-    file.write_text(json.dumps(bus(way)) + "\n")
-    db.import_files([file])
+    imported(db, tmp_path, bus(way))
     found = verdicts(db, None, OF_BUSES)
     assert passes(found) == [], found
 
 
 def test_mirror_of_the_messages_of_a_bus(db: spangrade.Database, tmp_path: Path) -> None:
-    file = tmp_path / "spans.jsonl"
-    file.write_text(json.dumps(bus(NONE)) + "\n")
-    db.import_files([file])
+    imported(db, tmp_path, bus(NONE))
     assert not_passed(verdicts(db, None, OF_BUSES)) == {}
 
 
 @pytest.mark.parametrize("way", [way for way in MESSAGES if way != NONE])
 @pytest.mark.short_form("way", 2)
 def test_matrix_of_imported_messages(db: spangrade.Database, tmp_path: Path, way: str) -> None:
-    file = tmp_path / "messages.jsonl"
-    file.write_text("".join(f"{json.dumps(one)}\n" for one in messages(way)))
-    db.import_files([file])
+    imported(db, tmp_path, *messages(way))
     found = verdicts(db, None, OF_MESSAGES)
     assert passes(found) == [], found
 
 
 def test_mirror_of_imported_messages(db: spangrade.Database, tmp_path: Path) -> None:
-    file = tmp_path / "messages.jsonl"
-    file.write_text("".join(f"{json.dumps(one)}\n" for one in messages(NONE)))
-    db.import_files([file])
+    imported(db, tmp_path, *messages(NONE))
     found = verdicts(db, None, OF_MESSAGES)
     assert not_passed(found).keys() == {"trajectory"}  # whether a name is an agent's is not recorded
 
