@@ -18,7 +18,7 @@ from spangrade.converters.spans.answers import answer_in
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.parts import unwrapped, with_mark
-from spangrade.converters.spans.values import arguments_text, json_text, text
+from spangrade.converters.spans.values import arguments_in, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Problem, Span
@@ -66,7 +66,7 @@ def _said(step: Mapping[str, Any], agent: Mapping[str, Any], name: str | None) -
         MessageCall(
             text(call.get("function_name")),
             text(call.get("tool_call_id")),
-            arguments_text(call.get("arguments")),
+            arguments_in(call),
         )
         for call in plain.objects(step.get("tool_calls"), "tool_calls")
     )

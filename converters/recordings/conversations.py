@@ -241,7 +241,7 @@ class _Trace(MadeTrace):
                 "type": "server_tool_call" if call.by_provider else "tool_call",
                 "id": call.call_id,
                 "name": call.name,
-                "arguments": call.arguments,
+                **({} if call.arguments is None else {"arguments": call.arguments}),
             }
             for call in one.message.tool_calls
         ]

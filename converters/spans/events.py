@@ -25,7 +25,14 @@ from spangrade.converters.spans.observation import (
     TurnSpan,
 )
 from spangrade.converters.spans.outcomes import mark_of
-from spangrade.converters.spans.values import first_of, first_text, json_text, parse_json, text
+from spangrade.converters.spans.values import (
+    arguments_text,
+    first_of,
+    first_text,
+    json_text,
+    parse_json,
+    text,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.span import LogRecord, Span
 
@@ -200,7 +207,7 @@ def _said(log: LogRecord, name: str, fields: Mapping[str, Any]) -> str | None:
 
 def _completed(tool: ToolUse, fields: Mapping[str, Any]) -> ToolUse:
     """Return a tool's call with the fields that a log record of it adds."""
-    arguments, result = (json_text(first_of(fields, names)) for names in (_ARGUMENTS, _RESULTS))
+    arguments, result = arguments_text(first_of(fields, _ARGUMENTS)), json_text(first_of(fields, _RESULTS))
     failure = tool.failure
     if _is_failed(fields):
         failure = failure or SpanFailure()
@@ -216,7 +223,7 @@ def _is_failed(fields: Mapping[str, Any]) -> bool | None:
 def _with_call(exchange: MessageExchange, call_id: str, fields: Mapping[str, Any]) -> MessageExchange:
     """Return an exchange with the call, and the result, of a record."""
     name = first_text(map(fields.get, _TOOL_NAMES))
-    arguments, result = (json_text(first_of(fields, names)) for names in (_ARGUMENTS, _RESULTS))
+    arguments, result = arguments_text(first_of(fields, _ARGUMENTS)), json_text(first_of(fields, _RESULTS))
     failed = _is_failed(fields)
     calls, results = exchange.tool_calls, exchange.tool_results
     if arguments is not None and not _has(calls, call_id):

@@ -8,6 +8,11 @@ from typing import Any
 from spangrade.converters.spans.values import parse_json
 
 _MAX_DIGITS = 9
+_OF_CALLS = {
+    "tool_call.id": "id",
+    "tool_call.function.name": "name",
+    "tool_call.function.arguments": "arguments",
+}
 
 
 def numbered(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
@@ -55,12 +60,7 @@ def _message(item: Mapping[str, Any]) -> dict[str, Any]:
         for part in numbered(item, "message.contents.")
     ]
     calls = [
-        {
-            "type": "function",
-            "id": call.get("tool_call.id"),
-            "name": call.get("tool_call.function.name"),
-            "arguments": call.get("tool_call.function.arguments"),
-        }
+        {"type": "function", **{short: call[key] for key, short in _OF_CALLS.items() if key in call}}
         for call in numbered(item, "message.tool_calls.")
     ]
     call_id = item.get("message.tool_call_id")

@@ -59,7 +59,8 @@ _ID_KEYS = ("tool_use_id", "call_id", "tool_call_id", "id", "toolUseId", "toolCa
 _ARGUMENT_KEYS = ("arguments", "input", "args")
 # A call with these keys alone wraps nothing, and says neither who runs it nor how it ended.
 _PLAIN = frozenset({"type", *_NAME_KEYS, *_ID_KEYS, *_ARGUMENT_KEYS})
-_ARGUMENT_KEYS_OF_ALL = frozenset({*_ARGUMENT_KEYS, "partialArgs", "partial_args"})
+_ARGUMENT_NAMES = frozenset(_ARGUMENT_KEYS)
+_ARGUMENT_KEYS_OF_ALL = _ARGUMENT_NAMES | {"partialArgs", "partial_args"}
 _LEAVING_OUT = frozenset({"function_call", "functionCall"})  # Gemini writes no `args` for none
 # Where items of OpenAI's own tools have what the model asked of them: an object, or a value of this name.
 _ASKED, _ASKED_VALUES = ("action", "operation"), ("code", "queries")
@@ -306,6 +307,8 @@ def _arguments(part: Mapping[str, Any], inner: Mapping[str, Any]) -> str | None:
     if given is None and inner is not part:
         given = first_of(part, _ARGUMENT_KEYS)
     if given is None and (given := first_of(part, _ASKED)) is None:
+        if not (_ARGUMENT_NAMES.isdisjoint(part) and _ARGUMENT_NAMES.isdisjoint(inner)):
+            return NO_ARGUMENTS  # null
         asked = {key: part[key] for key in _ASKED_VALUES if part.get(key) is not None}
         if not asked and inner is not part and "type" in inner:  # the conventions' own object
             about = {"type", *_NAME_KEYS, *_ID_KEYS}

@@ -40,7 +40,7 @@ from spangrade.converters.spans.structure import (
     outcome_of_tool,
     read_by_structure,
 )
-from spangrade.converters.spans.values import identity, text
+from spangrade.converters.spans.values import NO_ARGUMENTS, WITHOUT_ARGUMENTS, identity, text
 from spangrade.converters.spans.vendor import Vendor, dialect_of_vendor
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import json_value
@@ -259,6 +259,8 @@ def _of_tool(tool: ToolUse, span: Span) -> Observation:
     """
     if tool.name and is_answer(tool.name):
         return structure_of(tool)
+    if tool.arguments in WITHOUT_ARGUMENTS:  # whatever a dialect unwrapped
+        tool = tool._replace(arguments=NO_ARGUMENTS)
     failure = tool.failure
     if failure is None and span.status != "ERROR" and not span.events:
         return tool

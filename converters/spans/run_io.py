@@ -12,7 +12,7 @@ from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.messages import text_in
 from spangrade.converters.spans.observation import RunSpan, ToolUse, changed
 from spangrade.converters.spans.outcomes import mark_of
-from spangrade.converters.spans.values import json_text, literal, text
+from spangrade.converters.spans.values import json_text, literal, parse_json, text
 from spangrade.tracer.base.canonical_json import canonical
 
 _INPUT_KEYS = ("input", "question", "query", "user_msg", "user_message", "message", "task", "prompt")
@@ -55,6 +55,12 @@ def user_input(value: Any, *, topmost: bool) -> str | None:
 def response(value: Any, *, topmost: bool) -> str | None:
     """Return the model's last message in a run's output, or the text that the `topmost` run returned."""
     return text_in(value, "assistant") or (_text_in(value, _OUTPUT_KEYS) if topmost else None)
+
+
+def tool_input(value: Any) -> Any:
+    """Return what a tool's attribute says that it was given; an empty object for the text null."""
+    parsed = parse_json(value)
+    return {} if parsed is None and value is not None else parsed
 
 
 def arguments(value: Any, parameters: Any = None) -> Any:

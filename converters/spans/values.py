@@ -14,7 +14,7 @@ from spangrade.tracer.base.canonical_json import canonical, json_value
 from spangrade.tracer.base.json_text import parse_exact
 
 NO_ARGUMENTS = "{}"
-_NO_ARGUMENTS = frozenset({'""', "null", '"null"'})
+WITHOUT_ARGUMENTS = frozenset({'""', "null", '"null"'})
 _CONTAINERS = ("{", "[")
 # What stands in place of a value that was taken out: Logfire, Sentry, OpenInference, OpenAI's SDK and others.
 _MASK = (
@@ -79,12 +79,21 @@ def json_text(value: Any) -> str | None:
 
 
 def arguments_text(value: Any) -> str | None:
-    """Return a call's arguments as `json_text` does; `{}` for an empty text and for null in JSON.
+    """Return a call's arguments as `json_text` does; `{}` for an empty text and for the text null.
 
     None stands for what is not recorded. docs/reading_spans.md has the table.
     """
     written = json_text(value)
-    return NO_ARGUMENTS if written in _NO_ARGUMENTS else written
+    return NO_ARGUMENTS if written in WITHOUT_ARGUMENTS else written
+
+
+def arguments_in(record: Mapping[str, Any], keys: Iterable[str] = ("arguments",)) -> str | None:
+    """Return the arguments of a call that a record has under one of the keys; `{}` where that is null.
+
+    None if it has none of the keys.
+    """
+    given = first_of(record, keys)
+    return NO_ARGUMENTS if given is None and not record.keys().isdisjoint(keys) else arguments_text(given)
 
 
 def is_removed(value: str) -> bool:

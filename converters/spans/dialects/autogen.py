@@ -29,7 +29,7 @@ from spangrade.converters.spans.observation import (
     changed,
 )
 from spangrade.converters.spans.parts import with_mark
-from spangrade.converters.spans.values import arguments_text, count, json_object, json_text, objects, text
+from spangrade.converters.spans.values import arguments_in, count, json_object, json_text, objects, text
 from spangrade.tracer.span import LogRecord, Span
 
 # A team's agents are named NAME_ID after it.
@@ -74,8 +74,7 @@ def _called(message: Mapping[str, Any]) -> tuple[tuple[MessageCall, ...], tuple[
     requested = [*objects(message.get("tool_calls")), *([] if executed else content)]
     results = [*objects(message.get("results")), *(content if executed else [])]
     calls = (
-        MessageCall(text(call.get("name")), text(call.get("id")), arguments_text(call.get("arguments")))
-        for call in requested
+        MessageCall(text(call.get("name")), text(call.get("id")), arguments_in(call)) for call in requested
     )
     return tuple(calls), tuple(map(_result, results))
 

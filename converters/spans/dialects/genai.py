@@ -590,6 +590,8 @@ def reader(dialect: Dialect) -> Read:
         own = {} if renamed is None else renamed(attributes)
         if has_io:
             io = [parse_json(first_of(attributes, names)) for names in (dialect.inputs, dialect.outputs)]
+            if kind == "tool":
+                io[0] = run_io.tool_input(first_of(attributes, dialect.inputs))
             own = _of_io(kind, *io) | own
         if kind in dialect.named_by_span:
             named = without_operation(span.name)

@@ -21,6 +21,7 @@ from spangrade.converters.spans.values import identity, json_object, literal, ob
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
+_OF_CALLS = ("name", "arguments")
 _LONGEST = 10_000  # characters of an object in Python's syntax
 
 
@@ -29,8 +30,7 @@ def _values(_: Span, attributes: Attributes, __: Kind | None) -> dict[str, Any]:
     calls = [
         {
             "type": "tool_call",
-            "name": call["function_call.name"],
-            "arguments": call.get("function_call.arguments"),
+            **{key: call[f"function_call.{key}"] for key in _OF_CALLS if f"function_call.{key}" in call},
         }
         for call in numbered(attributes, "gen_ai.completion.")
         if "function_call.name" in call

@@ -169,7 +169,7 @@ def _handoff(handoff: Handoff, span: Span, attributes: Attributes) -> Handoff:
 
 
 def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
-    value = parse_json(attributes.get("input.value"))
+    value = run_io.tool_input(attributes.get("input.value"))
     output = run_io.python_value(parse_json(attributes.get("output.value")))
     schema = attributes.get("tool.parameters", attributes.get("tool.json_schema"))
     arguments = run_io.arguments(value, parse_json(schema))

@@ -151,7 +151,9 @@ def _values(_: Span, attributes: Attributes, kind: Kind | None) -> dict[str, Any
 
 
 def _tool(call: ToolUse, _: Span, attributes: Attributes) -> ToolUse:
-    value = parse_json(attributes.get("traceloop.entity.input", attributes.get(semconv.TOOL_CALL_ARGUMENTS)))
+    value = run_io.tool_input(
+        attributes.get("traceloop.entity.input", attributes.get(semconv.TOOL_CALL_ARGUMENTS))
+    )
     output = parse_json(attributes.get("traceloop.entity.output", attributes.get(semconv.TOOL_CALL_RESULT)))
     call_id = call.call_id
     if isinstance(value, dict) and value.keys() == {"args"} and isinstance(value["args"], list):
