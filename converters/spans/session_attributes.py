@@ -221,6 +221,15 @@ def is_candidate(name: str) -> bool:
     return _NAME_OF_ID.search(name) is not None and _OTHERS.search(name) is None
 
 
+def placeholder_in(attributes: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return the first attribute that is named like a session's id and has what is none, with its value."""
+    for name in sorted(attributes):
+        is_named = _NAME_OF_ID.search(name) and (name.startswith("gen_ai.") or not _OTHERS.search(name))
+        if is_named and attributes[name] is not None and identity(attributes[name]) is None:
+            return name, attributes[name]
+    return None
+
+
 def candidate_names(attributes: Mapping[str, Any]) -> list[str]:
     """Return the names of the attributes of a span that may hold the id of its session, for people."""
     return sorted(name for name in attributes if is_candidate(name) and identity(attributes[name]))

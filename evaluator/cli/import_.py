@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 
 from spangrade.evaluator.cli.options import InFile, Printed, Readers
-from spangrade.evaluator.cli.output import warn_not_understood
 from spangrade.tracer.base.fields import REQUIRED, argument, option
 from spangrade.tracer.base.terminal import counted, print_line, warn
 
@@ -66,7 +65,7 @@ def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> N
             workers=by.workers,
         )
     if not printed.as_table:
-        printed.write(imported._asdict() | {"unread": imported.unread._asdict()})
+        printed.write(imported._asdict() | {"not_read": imported.not_read._asdict()})
     else:
         print_line(
             f"{counted(imported.spans, 'span')} and {counted(imported.logs, 'log')} imported into "
@@ -75,22 +74,14 @@ def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> N
         )
     if imported.records_lost:
         warn(f"not read: {imported.records_lost} of the records; the rest is imported")
-    warn_not_understood(imported.not_understood)
     if lacking := [
         f"{counted(imported.lacking[code], what)} without {part}"
         for code, (what, part) in _LACKING.items()
         if code in imported.lacking
     ]:
         warn(f"grades will miss something: {', '.join(lacking)}; what helps: spangrade lint")
-    if unread := imported.unread.in_words:
-        warn(f"{unread}; what helps: spangrade lint")
-    for reason, turns in imported.calls_unknown.items():
-        warn(f"what {counted(turns, 'turn')} called is not known: {reason}; what helps: spangrade lint")
-    if imported.without_session and not imported.not_understood:
-        warn(
-            f"no session was found in {counted(imported.without_session, 'span')}: "
-            "none of them is known to be an agent's; what helps: spangrade lint"
-        )
+    if not_read := imported.not_read.in_words:
+        warn(f"not understood: {not_read}; examples, and what helps: spangrade lint")
     raise typer.Exit(imported.exit_code)
 
 

@@ -65,18 +65,21 @@ def with_unknowns(session: Session) -> Session:
     )
 
 
-def counted(observations: Sequence[Observation]) -> tuple[tuple[str, int, int], ...]:
+def counted(observations: Sequence[Observation]) -> tuple[tuple[str, int, int, str], ...]:
     """Return how many spans of a trace were not understood, and how many of these look like calls of tools.
 
-    They are counted by scope ("" is no scope).
+    They are counted by scope ("" is no scope), with the id of one: the first that looks like a tool's call,
+    else the first.
     """
     if all(o.notes.not_understood is None for o in observations):
         return ()
     tree = Tree(without_doubtful_calls(observations))
     unread = spans_not_understood(tree)
     scopes = Counter(o.notes.not_understood or "" for o in unread)
-    tools = Counter(o.notes.not_understood or "" for o in unread if _looks_like_a_tool(o))
-    return tuple(sorted((scope, number, tools[scope]) for scope, number in scopes.items()))
+    of_tools = [o for o in unread if _looks_like_a_tool(o)]
+    tools = Counter(o.notes.not_understood or "" for o in of_tools)
+    first = {o.notes.not_understood or "": o.span.span_id for o in reversed((*of_tools, *unread))}
+    return tuple(sorted((scope, number, tools[scope], first[scope]) for scope, number in scopes.items()))
 
 
 def _looks_like_a_tool(o: Observation) -> bool:
@@ -90,12 +93,13 @@ def by_scope(store: Store) -> dict[str, int]:
 
 
 class ScopeSpans(NamedTuple):
-    """Spans of one scope ("" is no scope), and the names of the attributes of the first of them."""
+    """Spans of one scope ("" is no scope), the names of the first ones' attributes, and the ids of one."""
 
     session_id: str | None
     scope: str
     spans: int
     attributes: tuple[str, ...]
+    example: tuple[str, str]
 
 
 def by_session(store: Store, session_ids: Sequence[str] | None) -> list[ScopeSpans]:
@@ -120,10 +124,16 @@ def without_session(store: Store) -> list[ScopeSpans]:
     return [one for one in found if one.scope not in ignored]
 
 
-def _scope_spans(rows: Iterable[tuple[str | None, str, int, Sequence[str]]]) -> list[ScopeSpans]:
+def _scope_spans(
+    rows: Iterable[tuple[str | None, str, int, Sequence[str], dict[str, str]]],
+) -> list[ScopeSpans]:
     return [
         ScopeSpans(
-            session, scope, spans, tuple(sorted({key for text in examples for key in orjson.loads(text)}))
+            session,
+            scope,
+            spans,
+            tuple(sorted({key for text in attributes for key in orjson.loads(text)})),
+            (example["trace_id"], example["span_id"]),
         )
-        for session, scope, spans, examples in rows
+        for session, scope, spans, attributes, example in rows
     ]

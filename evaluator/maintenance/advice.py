@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from spangrade.converters.spans.session_attributes import candidate_names
+from spangrade.converters.spans.session_attributes import candidate_names, placeholder_in
 from spangrade.converters.spans.stacks import Lack, setting
 from spangrade.converters.spans.values import mask_in
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.span import Span
 
 _EXPORT = (
@@ -68,6 +69,8 @@ def advice(code: str, span: Span | None = None, *, partly: bool = False) -> str 
     if lack == "conversation":
         names = [] if span is None else candidate_names(span.attributes)
         which = f" (the spans have {', '.join(names)})" if names else ""
+        if span is not None and (found := placeholder_in(span.attributes)):
+            help_ = f"{help_} (`{found[0]}` of {canonical(found[1])} is none)"
         return (
             f"{help_}; or name the attribute that holds the conversation's id{which}: "
             "spangrade import --session-from ATTRIBUTE"

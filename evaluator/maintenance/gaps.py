@@ -60,9 +60,12 @@ def session_gaps(s: Session) -> Iterator[Gap]:
 
 
 def _place(first: object, s: Session) -> Place | None:
-    """Return the span of a call or tool; of anything else, that of the first model call or step."""
+    """Return the span of a call or tool, or of a turn's first; of anything else, of the session's first."""
     if isinstance(first, LLMCall | ToolInteraction) and first.span_id:
         return first.trace_id, first.span_id
+    if isinstance(first, Turn):
+        calls = (call for call in s.llm_calls if call.turn == first.turn and call.span_id)
+        return next(((call.trace_id, call.span_id) for call in calls), None) or place_of(s)
     return place_of(s)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.derive import not_understood
 from spangrade.evaluator.derive.not_understood import ScopeSpans
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
-from spangrade.evaluator.derive.sync.places import spans_at
+from spangrade.evaluator.derive.sync.places import Place, spans_at
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice
@@ -40,7 +40,7 @@ class Finding:
 
     `what` describes it, `count` is how many there are. `metrics` are the metrics that may be inconclusive
     because of it. `advice` is how to fix it, None if no way is known. `session_id` is None for a golden
-    question that no session answers, and for files of the spool.
+    question that no session answers, and for files of the spool. `example` is a span of what was found.
     """
 
     code: str
@@ -49,6 +49,7 @@ class Finding:
     count: int
     metrics: tuple[str, ...]
     advice: str | None
+    example: str | None = None
 
 
 def matters(finding: Finding, asked: Collection[str] = ()) -> bool:
@@ -147,7 +148,12 @@ def _advised(store: Store, gaps: Sequence[_SessionGap]) -> Iterator[Finding]:
     equal: dict[str | None, str | None] = {}
     for session_id, gap in gaps:
         help_ = advice(gap.code, spans.get(gap.at) if gap.at else None, partly=gap.partly)
-        yield Finding(gap.code, session_id, gap.what, gap.number, gap.metrics, equal.setdefault(help_, help_))
+        help_, example = equal.setdefault(help_, help_), _example(gap.at)
+        yield Finding(gap.code, session_id, gap.what, gap.number, gap.metrics, help_, example)
+
+
+def _example(place: Place | None) -> str | None:
+    return None if place is None or place[1] is None else f"span {place[1]} of trace {place[0]}"
 
 
 def _unread(code: str, fate: str, spans: ScopeSpans, metrics: Iterable[str]) -> Finding:
@@ -155,9 +161,8 @@ def _unread(code: str, fate: str, spans: ScopeSpans, metrics: Iterable[str]) -> 
     names = ", ".join(spans.attributes[:_MOST_NAMES]) or "none"
     more = "" if len(spans.attributes) <= _MOST_NAMES else f" and {len(spans.attributes) - _MOST_NAMES} more"
     what = f"spans {where} {fate} (attributes: {names}{more})"
-    return Finding(
-        code, spans.session_id, what, spans.spans, tuple(metrics), not_understood_advice(spans.scope)
-    )
+    help_ = not_understood_advice(spans.scope)
+    return Finding(code, spans.session_id, what, spans.spans, tuple(metrics), help_, _example(spans.example))
 
 
 def _unmeasured(session: Session, metrics: Mapping[str, Metric]) -> set[str]:
@@ -183,9 +188,9 @@ def _reading_gaps(s: Session, metrics: Iterable[str]) -> Iterator[Gap]:
     for span in s.unreadable_spans:
         unreadable.setdefault((span.dialect, span.error), []).append(span)
     for (dialect, error), spans in unreadable.items():
-        where = f"span {spans[0].span_id} of trace {spans[0].trace_id}"
-        what = f"spans that the dialect {dialect} could not read: {error} (first: {where})"
-        yield Gap("unreadable_spans", what, len(spans), tuple(metrics))
+        what = f"spans that the dialect {dialect} could not read: {error}"
+        at = (spans[0].trace_id, spans[0].span_id)
+        yield Gap("unreadable_spans", what, len(spans), tuple(metrics), at)
 
 
 def _span_gaps(counts: _SpanCounts, metrics: Iterable[str], s: Session) -> Iterator[Gap]:

@@ -54,8 +54,8 @@ def test_importing_counts_what_is_new_and_what_was_there(tmp_path: Path) -> None
     db = spangrade.open(tmp_path / "new.duckdb")
     path = str(tmp_path / "new.duckdb")
     read = NotRead(all_model_calls=17)
-    assert db.import_files(SPANS) == Imported(path, 44, 0, 0, 4, 4, 0, 0, {}, unread=read)
-    assert db.import_files([SPANS]) == Imported(path, 0, 0, 44, 4, 0, 0, 0, {}, unread=read)
+    assert db.import_files(SPANS) == Imported(path, 44, 0, 0, 4, 4, 0, 0, not_read=read)
+    assert db.import_files([SPANS]) == Imported(path, 0, 0, 44, 4, 0, 0, 0, not_read=read)
 
 
 def test_problems_are_reported_and_by_default_logged(

@@ -14,9 +14,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import nanoarrow as na
+import orjson
 
+from spangrade.converters.spans.session_attributes import placeholder_in
 from spangrade.converters.spans.stacks import setting
-from spangrade.evaluator.derive.not_understood import by_scope, without_session
+from spangrade.evaluator.derive.not_understood import without_session
 from spangrade.evaluator.derive.settings import (
     NO_SETTINGS,
     NOT_CONFIGURED,
@@ -52,6 +54,7 @@ from spangrade.evaluator.derive.sync.workers import (
     few_collections,
     workers_in_order,
 )
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import ExitCode, InputError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.terminal import counted
@@ -63,6 +66,7 @@ from spangrade.tracer.store.sql import statement
 WRITE = 32_768  # rows that are written at once: some 60 MB
 WRITE_BYTES = BATCH_BYTES  # that they have at most, but for the last batch of them
 _SQL = "spangrade.evaluator.derive.sync.sql"
+_MOST_WITHOUT_ID = 20  # traces in which a placeholder for an id is looked for
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
 _log = logging.getLogger("spangrade")
@@ -197,29 +201,45 @@ def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
 
 
 class NotRead(NamedTuple):
-    """What sessions record and nobody could read.
+    """What an import's sessions record and nobody could read.
 
-    These are `model_calls` without content, of `all_model_calls`, with the setting of their stack that
-    records it (`help`), and spans that look like calls of `tools`.
+    `spans` are, by scope ("" is no scope), those that look like an agent's and that no dialect understood, of
+    which `tools` look like calls of tools. `turns` are, by the reason, those whose calls are not known.
+    `without_session` is the number of spans if no session was found in any of them, ignored scopes left out;
+    else 0. `unnamed` sessions are one per trace because `placeholder` stands in place of their id.
+    `model_calls` have no content, of `all_model_calls`, with the setting of their stack that records it
+    (`help`).
     """
 
+    spans: Mapping[str, int] = MappingProxyType({})
+    tools: int = 0
+    turns: Mapping[str, int] = MappingProxyType({})
+    without_session: int = 0
+    unnamed: int = 0
+    placeholder: str | None = None
     model_calls: int = 0
     all_model_calls: int = 0
     help: str | None = None
-    tools: int = 0
 
     @property
     def in_words(self) -> str:
         """What was not read, in words; empty if everything was."""
         said = []
+        for scope, number in self.spans.items():
+            where = f"of scope `{scope}`" if scope else "without a scope"
+            said.append(f"{counted(number, 'span')} {where}")
+        if self.tools:
+            said[-1] += f" ({self.tools} of them {'looks' if self.tools == 1 else 'look'} like tools' calls)"
+        if self.without_session and not self.spans:
+            spans = counted(self.without_session, "span")
+            said.append(f"{spans} without a session: none of them is known to be an agent's")
+        said += (f"what {counted(turns, 'turn')} called: {reason}" for reason, turns in self.turns.items())
+        if self.unnamed:
+            sessions = counted(self.unnamed, "session")
+            said.append(f"the id of {sessions}: {self.placeholder} is none, and each trace is a session")
         if self.model_calls:
             of_all = f"{self.model_calls} of {counted(self.all_model_calls, 'model call')}"
-            said.append(f"{of_all} {'has' if self.model_calls == 1 else 'have'} no content ({self.help})")
-        if self.tools:
-            look = (
-                "looks like a tool's call and was" if self.tools == 1 else "look like tools' calls and were"
-            )
-            said.append(f"{counted(self.tools, 'span')} {look} not read")
+            said.append(f"{of_all}, without content ({self.help})")
         return "; ".join(said)
 
 
@@ -230,11 +250,8 @@ class Imported(NamedTuple):
     """How much was imported. `sessions` are those in the database, `new_sessions` those of them that are new.
 
     `duplicates` are records that the database had already, `records_lost` and `files_lost` those that could
-    not be read. `not_understood` is, by scope, the number of spans in the database that look like an agent's
-    and that no dialect understood. `without_session` is the number of spans in these files if no session was
-    found in any of them, ignored scopes left out; else 0. `lacking` is what the imported sessions do not
-    record and metrics read: how many turns or calls, by the code of lint's finding. `calls_unknown` is in how
-    many of their turns calls are not known, by the reason. `unread` is what they record that nobody read.
+    not be read. `lacking` is what the imported sessions do not record and metrics read: how many turns or
+    calls, by the code of lint's finding. `not_read` is what they record that nobody could read.
     """
 
     db: str
@@ -245,11 +262,8 @@ class Imported(NamedTuple):
     new_sessions: int
     records_lost: int
     files_lost: int
-    not_understood: Mapping[str, int]
-    without_session: int = 0
     lacking: Mapping[str, int] = MappingProxyType({})
-    calls_unknown: Mapping[str, int] = MappingProxyType({})
-    unread: NotRead = ALL_READ
+    not_read: NotRead = ALL_READ
 
     @property
     def exit_code(self) -> ExitCode:
@@ -328,19 +342,37 @@ def _imported(store: Store, intake: Intake, sessions_before: int) -> Imported:
         new_sessions=sessions - sessions_before,
         records_lost=intake.records_lost,
         files_lost=intake.files_lost,
-        not_understood=by_scope(store),
-        without_session=sum(spans for _, _, spans, _ in without_session(store)),
         lacking=dict(store.query(statement("lacking", _SQL))),
-        calls_unknown=dict(store.query(statement("calls_unknown", _SQL))),
-        unread=_unread(store),
+        not_read=_not_read(store),
     )
 
 
-def _unread(store: Store) -> NotRead:
-    ((silent, calls, first, tools),) = store.query(statement("unread", _SQL))
+def _not_read(store: Store) -> NotRead:
+    ((silent, calls, first, scopes, tools, unnamed),) = store.query(statement("not_read", _SQL))
     span = None if first is None else (first["trace_id"], first["span_id"])
-    help_ = None if span is None else setting(spans_at(store, [span]).get(span), "content")
-    return NotRead(silent, calls, help_, tools)
+    number, placeholder = _placeholder(store) if unnamed else (0, None)
+    return NotRead(
+        dict(sorted(scopes.items(), key=lambda one: (-one[1], one[0]))),
+        tools,
+        dict(store.query(statement("calls_unknown", _SQL))),
+        sum(one.spans for one in without_session(store)),
+        number,
+        placeholder,
+        silent,
+        calls,
+        None if span is None else setting(spans_at(store, [span]).get(span), "content"),
+    )
+
+
+def _placeholder(store: Store) -> tuple[int, str | None]:
+    """Return how many sessions have a placeholder for an id, and the first one with its attribute."""
+    for (attributes,) in store.query(statement("spans_without_id", _SQL), {"most": _MOST_WITHOUT_ID}):
+        if found := placeholder_in(orjson.loads(attributes)):
+            name, value = found
+            written = f'"{name}":{canonical(value)}'
+            ((number,),) = store.query(statement("sessions_with", _SQL), {"written": written})
+            return number, f"`{name}` of {canonical(value)}"
+    return 0, None
 
 
 def _share_of_write(batch: ReadBatch) -> float:

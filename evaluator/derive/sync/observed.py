@@ -38,14 +38,15 @@ _BYTES = 1_000  # of an observation in memory, without its texts
 class Trace(NamedTuple):
     """A trace: the session that its own records name, and its position in a conversation.
 
-    `not_understood` is, by scope, the number of spans that no dialect understood, and of those of tools.
+    `not_understood` is, by scope, the number of spans that no dialect understood, and of those of tools,
+    with the id of one.
     """
 
     trace_id: str
     session_id: str
     records: int
     position: Position
-    not_understood: tuple[tuple[str, int, int], ...]
+    not_understood: tuple[tuple[str, int, int, str], ...]
 
 
 class ObservedTrace(NamedTuple):

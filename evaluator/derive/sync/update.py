@@ -117,6 +117,7 @@ _OF_TRACES = {
         "scope": _TEXT,
         "spans": _INTEGER,
         "tools": _INTEGER,
+        "span_id": _TEXT,
     },
 }
 _MOVED = {"trace_id": _TEXT, "session_id": _TEXT}

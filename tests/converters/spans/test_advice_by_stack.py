@@ -106,7 +106,7 @@ def test_an_import_says_what_a_stack_lacks_and_lint_how_that_stack_records_it(
     logs = path.with_name(path.name.replace(".otlp", ".logs.otlp"))
     imported = spangrade("import", path, *([logs] if logs.exists() else []), "--db", db)
     lacking = LACKING.get(name)
-    said = [line for line in imported.err if " have no content (" not in line]
+    said = [line for line in imported.err if ", without content (" not in line]
     assert said == ([] if lacking is None else [MISSED.format(lacking.missed)])
     if lacking is not None:
         found = json.loads("\n".join(spangrade("lint", "--db", db, "--format", "json").out))

@@ -296,8 +296,8 @@ def test_an_import_of_spans_without_a_session_is_never_silent(tmp_path: Path, sp
     for name in ("web", "task"):
         imported = spangrade("import", tmp_path / f"{name}.jsonl", "--db", db)
         assert " ".join(imported.err) == (
-            "spangrade: no session was found in 1 span: none of them is known to be an agent's; "
-            "what helps: spangrade lint"
+            "spangrade: not understood: 1 span without a session: none of them is known to be an agent's; "
+            "examples, and what helps: spangrade lint"
         )
         listed = spangrade("lint", "--db", db, "--format", "json")
         findings = {
@@ -361,7 +361,7 @@ def test_an_import_says_at_once_what_grades_will_miss(
     assert first == (None if warning is None else expected)
     assert [one for one in more if one] == [one for one in more if one and f"{silent} of {silent}" in one]
     again = json.loads("\n".join(spangrade("import", file, "--db", db, "--format", "json").out))
-    assert (again["lacking"], again["unread"]["model_calls"]) == (lacking, silent)
+    assert (again["lacking"], again["not_read"]["model_calls"]) == (lacking, silent)
 
 
 @pytest.mark.parametrize("name", ["tool", "ToolCall.run", "DynamicStructuredTool"])
@@ -377,9 +377,33 @@ def test_an_import_counts_what_looks_like_a_tool_and_was_not_read_and_calls_with
         lines.append(json.dumps(document))
     file, db = tmp_path / "s.otlp.jsonl", str(tmp_path / "s.duckdb")
     file.write_text("\n".join(lines))
-    (line,) = [one for one in spangrade("import", file, "--db", db).err if "no content" in one]
-    assert line.startswith("spangrade: 1 of 1 model call has no content (OpenInference: ")
-    assert line.endswith("); 2 spans look like tools' calls and were not read; what helps: spangrade lint")
+    (line,) = [one for one in spangrade("import", file, "--db", db).err if "without content" in one]
+    assert line.startswith(
+        "spangrade: not understood: 2 spans of scope `openinference.instrumentation.agno` (2 of them look "
+        "like tools' calls); 1 of 1 model call, without content (OpenInference: "
+    )
+    assert line.endswith("); examples, and what helps: spangrade lint")
+    listed = json.loads("\n".join(spangrade("lint", "--db", db, "--format", "json").out))
+    (example,) = (one["example"] for one in listed if one["code"] == "not_understood")
+    assert example.startswith((f"span {3:016x}", f"span {4:016x}"))
+
+
+@pytest.mark.parametrize("written", ["None", "null", "undefined", "NaN", " ", "0" * 32, "[object Object]"])
+@pytest.mark.parametrize("attribute", ["session.id", "app.chat_id"])
+def test_a_placeholder_for_an_id_is_said_once_in_the_line_of_an_import_and_by_lint(
+    written: str, attribute: str, tmp_path: Path, spangrade: Spangrade
+) -> None:
+    call = {"acme.model": "gpt-4o", "acme.span.kind": "llm", "acme.input": "Hi", "acme.output": "Hello"}
+    file, db = tmp_path / "s.otlp.jsonl", str(tmp_path / "s.duckdb")
+    lines = (otlp(scope, {**call, attribute: written}) for scope in ("acme", "acme2"))
+    file.write_text("\n".join(lines))
+    (line,) = [one for one in spangrade("import", file, "--db", db).err if "not understood" in one]
+    said = f"`{attribute}` of {json.dumps(written)} is none"
+    assert f"the id of 2 sessions: {said}, and each trace is a session" in line
+    listed = json.loads("\n".join(spangrade("lint", "--db", db, "--format", "json").out))
+    found = [one["advice"] for one in listed if one["code"] == "no_conversation_id"]
+    assert len(found) == 2
+    assert all(said in one for one in found)
 
 
 def test_show_says_the_tokens_that_only_a_run_records_and_that_their_calls_are_not_counted(

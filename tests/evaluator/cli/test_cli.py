@@ -47,11 +47,18 @@ def test_import_says_what_came_in_and_what_was_there(tmp_path: Path) -> None:
         "new_sessions": 4,
         "records_lost": 0,
         "files_lost": 0,
-        "not_understood": {},
-        "without_session": 0,
         "lacking": {},
-        "calls_unknown": {},
-        "unread": {"model_calls": 0, "all_model_calls": 17, "help": None, "tools": 0},
+        "not_read": {
+            "spans": {},
+            "tools": 0,
+            "turns": {},
+            "without_session": 0,
+            "unnamed": 0,
+            "placeholder": None,
+            "model_calls": 0,
+            "all_model_calls": 17,
+            "help": None,
+        },
     }
     assert second == first | {"spans": 0, "duplicates": 44, "new_sessions": 0}
 

@@ -118,11 +118,17 @@ def test_import_sessions_and_lint_report_a_recording_of_which_nothing_was_unders
     }
     path, db = tmp_path / "spans.otlp.jsonl", str(tmp_path / "s.duckdb")
     path.write_text(json.dumps(line))
-    warning = ["spangrade: 2 spans of scope `newlib` were not understood; what helps: spangrade lint"]
+    warning = [
+        "spangrade: not understood: 2 spans of scope `newlib`; examples, and what helps: spangrade lint"
+    ]
     assert spangrade("import", path, "--db", db).err == warning
-    assert spangrade("sessions", "--db", db).err == warning
-    listed = spangrade("lint", "--db", db)
-    assert (listed.code, "newlib" in " ".join(listed.out)) == (4, True)
+    assert spangrade("sessions", "--db", db).err == [
+        "spangrade: 2 spans of scope `newlib` were not understood; what helps: spangrade lint"
+    ]
+    listed = spangrade("lint", "--db", db, "--format", "json")
+    (finding,) = json.loads("\n".join(listed.out))
+    assert (listed.code, finding["code"]) == (4, "not_understood")
+    assert finding["example"] == f"span {1:016x} of trace {'a' * 32}"
     assert spangrade("import", path, "--db", db, "--ignore-scope", "newlib").err == []
     assert spangrade("lint", "--db", db).out == ["nothing is lacking"]
     assert spangrade("import", path, "--db", db, "--ignore-scope", "").err == warning

@@ -263,7 +263,9 @@ def test_the_command_exits_with_4_where_a_setting_would_make_a_metric_conclusive
     findings = json.loads(done.stdout)
     (arguments,) = [one for one in findings if one["code"] == "no_tool_arguments"]
     assert (done.returncode, done.stderr, arguments["count"]) == (4, "", 4)
-    assert arguments.keys() == {"code", "session_id", "what", "count", "metrics", "advice"}
+    assert arguments.keys() == {
+        *("code", "session_id", "what", "count", "metrics", "advice", "example"),
+    }
     one = spangrade("lint", arguments["session_id"][:8], "--format", "json", cwd=tmp_path)
     assert json.loads(one.stdout) == findings
     assert "no_tool_arguments" in spangrade("lint", cwd=tmp_path).stdout

@@ -4,5 +4,6 @@ CREATE TABLE derived.not_understood (
     trace_id    VARCHAR NOT NULL,
     scope       VARCHAR NOT NULL,  -- of the instrumentation, '' without one
     spans       BIGINT NOT NULL,
-    tools       BIGINT NOT NULL    -- of these spans, those that look like calls of tools
+    tools       BIGINT NOT NULL,   -- of these spans, those that look like calls of tools
+    span_id     VARCHAR NOT NULL   -- the first of these spans, of those that look like calls of tools if any do
 )

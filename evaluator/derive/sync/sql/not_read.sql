@@ -1,5 +1,6 @@
 -- What the sessions of the last import record and nobody read: the model calls of turns without any text, of how
--- many calls, the first of them, and the spans that look like calls of tools.
+-- many calls, the first of them, the spans that no dialect understood by scope, how many of them look like calls of
+-- tools, and whether a session has no id.
 WITH imported AS (
     SELECT DISTINCT session_id
     FROM derived.traces
@@ -10,10 +11,17 @@ WITH imported AS (
     SEMI JOIN imported USING (session_id)
     JOIN derived.turns AS turns USING (session_id, turn)
     WHERE NOT calls.unanswered AND NOT turns.driven
+), scopes AS (
+    SELECT scope, sum(spans)::BIGINT AS spans, sum(tools)::BIGINT AS tools
+    FROM derived.not_understood
+    SEMI JOIN last_import USING (trace_id)
+    GROUP BY scope
 )
 SELECT
     count(*) FILTER (silent),
     count(*),
     min({'trace_id': trace_id, 'span_id': span_id}) FILTER (silent),
-    (SELECT coalesce(sum(tools), 0)::BIGINT FROM derived.not_understood SEMI JOIN last_import USING (trace_id))
+    (SELECT coalesce(map_from_entries(list((scope, spans))), MAP {}) FROM scopes),
+    (SELECT coalesce(sum(tools), 0)::BIGINT FROM scopes),
+    EXISTS (FROM derived.sessions SEMI JOIN imported USING (session_id) WHERE session_id_source = 'trace')
 FROM calls
