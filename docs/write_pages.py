@@ -2,7 +2,8 @@
 
 docs/views.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
 docs/commands.md from the options of the commands, the table of docs/reading_spans.md from the dialects, those
-of docs/dialects.md from what plays of frameworks recorded (tests/frameworks/played.json) and the dialects.
+of docs/dialects.md from what plays of frameworks recorded (tests/frameworks/played.json) and the dialects,
+that of docs/formats.md from the files that tests read (tests/fixtures/forms/cases.json).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from spangrade.tracer.base.fields import option_fields
 from spangrade.tracer.frameworks import FRAMEWORKS
 
 _MARK, _END = "<!-- from the code: docs/write_pages.py -->\n", "<!-- end -->"
+_FORMS = Path(__file__).parent.parent / "tests" / "fixtures" / "forms" / "cases.json"
 _PLAYED = Path(__file__).parent.parent / "tests" / "frameworks" / "played.json"
 # How settings begin that only a user has made who wants no content.
 _BY_DEFAULT = ("unset ", "do not ", "let ", "keep ")
@@ -224,6 +226,17 @@ def _linked(name: str) -> str:
     return f"[{name}]({_SETTINGS[name]})" if name in _SETTINGS else name
 
 
+def formats_page() -> str:
+    """Return docs/formats.md with the table of the forms that tests read."""
+    rows = ["| format | form | its file leaves out |\n|---|---|---|\n"]
+    for case in json.loads(_FORMS.read_text()):
+        lacking = [what for what, value in case.get("differs", {}).items() if value is None]
+        rows.append(
+            f"| {case['format']} | {case['form']} (`{case['file']}`) | {', '.join(lacking) or '–'} |\n"
+        )
+    return _with("formats.md", "".join(rows))
+
+
 def dialects_page() -> str:
     """Return docs/reading_spans.md with the table of the dialects' signs, in the order of trial."""
     rows = [
@@ -253,6 +266,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "reading_spans.md": dialects_page,
     "dialects.md": frameworks_page,
+    "formats.md": formats_page,
 }
 
 

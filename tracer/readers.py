@@ -19,6 +19,7 @@ _MAX_COLUMNS = 8  # that a message lists
 _JSON_LINE = re.compile(rb'^\s*(?:[\[{]\s*$|\{\s*[\w"].*:)', re.MULTILINE)
 _EXPORTER = "use an exporter for OTLP (OTEL_TRACES_EXPORTER=otlp), or spangrade.configure(db=…)"
 _PRINTED = f"spans as a console exporter prints them, without their instrumentation's name: {_EXPORTER}"
+_UNREAD = "{}, which are not read: import the spans that its instrumentation exports (docs/dialects.md)"
 _LOGGED = f"text with objects between other lines, such as a log with printed spans: {_EXPORTER}"
 
 
@@ -110,6 +111,12 @@ def listed(names: list[str]) -> str:
 
 def _described(document: Any) -> str:
     match document:
+        case {"kind": "request" | "response", "parts": list()}:
+            return _UNREAD.format("messages as Pydantic AI dumps them")
+        case {"source": str(), "type": str()} | {"messages": [{"source": str(), "type": str()}, *_]}:
+            return _UNREAD.format("messages as AutoGen dumps them")
+        case {"run_type": str(), "trace_id": _}:
+            return _UNREAD.format("runs as LangSmith exports them")
         case {"context": {"trace_id": str(trace_id)}, "name": _, "start_time": _} if trace_id[:2] == "0x":
             return _PRINTED
         case dict():

@@ -56,8 +56,15 @@ def read_session(document: Any) -> Iterator[Span | LogRecord | Problem] | None:
     return None
 
 
-def _is_event(value: Mapping[str, Any]) -> bool:
-    return isinstance(value.get("author"), str) and isinstance(either(value, "invocation_id"), str)
+def _is_event(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("author"), str)
+        and isinstance(either(value, "invocation_id"), str)
+    )
+
+
+read_session.__dict__["gathers"] = _is_event  # see `Reader`
 
 
 def _span(item: Any, group: ScopeGroup) -> Span:

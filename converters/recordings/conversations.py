@@ -49,6 +49,7 @@ class RecordedConversation(NamedTuple):
     """Messages in order, with the fields of the whole conversation.
 
     `scores` are attributes of evaluations (`evaluations`), `about` attributes of every turn, such as tags.
+    `unfinished` is why not all of it is here; None if it is.
     """
 
     session_id: str
@@ -59,6 +60,7 @@ class RecordedConversation(NamedTuple):
     about: Attributes = NOTHING
     declared: Any = None
     stop_words: Sequence[str] = STOP_WORDS
+    unfinished: str | None = None
 
 
 class _Turn(NamedTuple):
@@ -97,6 +99,7 @@ def spans_of(conversation: RecordedConversation) -> Iterator[Span]:
             semconv.QUESTION_ID: conversation.question_id,
             semconv.TURN_INPUT: None if turn.user is None else turn.user.message.text,
             semconv.TURN_OUTPUT: _reply(turn.rest),
+            semconv.UNFINISHED: conversation.unfinished,
             **about,
         }
         if number == len(turns):
@@ -206,7 +209,7 @@ class _Trace(MadeTrace):
         results: _Results,
     ) -> Iterator[Span]:
         others = results.others
-        unseen = None if all(result.name for result, _ in others) else _NAMELESS
+        unseen = root[semconv.UNFINISHED] or (None if all(one.name for one, _ in others) else _NAMELESS)
         turn = self._span("turn", None, times[0], times[-1], {**root, semconv.UNFINISHED: unseen})
         yield turn
         agent: Span | None = None

@@ -13,9 +13,10 @@ https://ai.google.dev/api/generate-content
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from spangrade.converters.recordings import plain
+from spangrade.converters.recordings import plain, vendors
 from spangrade.converters.recordings.conversations import (
     STOP_WORDS,
     RecordedConversation,
@@ -52,12 +53,28 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
     if isinstance(document, list) and document:
         if _is_message(document[0]):
             return read_all([({"messages": document}, "")], _conversation)
-        if _has_messages(document[0]):
+        if _is_one(document[0]):
             numbered = [(one, f"[{number}]") for number, one in enumerate(document)]
+            threads = [vendors.thread(one) if isinstance(one, dict) else None for one in document]
+            if None not in threads:
+                numbered = [numbered[place] for place in vendors.newest(threads)]
             return read_all(numbered, _conversation)
-    if _has_messages(document):
+    if _is_one(document):
         return read_all([(document, "")], _conversation)
     return None
+
+
+def _is_one(document: Any) -> bool:
+    """Return whether a document is a conversation, or holds one as a vendor hands it out."""
+    if not isinstance(document, dict):
+        return False
+    if _has_messages(document) or _has_messages(vendors.thread(document)):
+        return True
+    if vendors.response(document) is not None:
+        return True
+    with suppress(MalformedError):
+        return vendors.items(document) is not None
+    return True
 
 
 def read_all(documents: Sequence[tuple[Any, str]], conversation: Any) -> Iterator[Span | Problem]:
@@ -109,7 +126,10 @@ def session_id(document: Mapping[str, Any], messages: Any) -> str:
 
 
 def _conversation(document: Any) -> RecordedConversation:
-    if not _has_messages(document):
+    if isinstance(document, dict) and not _has_messages(document):
+        readers = (vendors.thread, vendors.response, vendors.items)
+        document = next((found for reader in readers if (found := reader(document)) is not None), document)
+    if not isinstance(document, dict) or not any(isinstance(document.get(key), list) for key in _LISTS):
         raise MalformedError("not a conversation; expected an object with `messages`")
     messages = next(document[key] for key in _LISTS if isinstance(document.get(key), list))
     question, state, stop = (either(document, key) for key in ("question_id", "state", "stop_word"))
@@ -123,8 +143,9 @@ def _conversation(document: Any) -> RecordedConversation:
         state,
         evaluations(document.get("scores"), document.get("labels")),
         tags_of(document.get("metadata")),
-        document.get("tools"),
+        document.get("tools") or None,
         (stop,) if isinstance(stop, str) else STOP_WORDS,
+        document.get("unfinished"),
     )
 
 
