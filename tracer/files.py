@@ -29,7 +29,16 @@ from spangrade.tracer.base.json_text import (
     portions,
 )
 from spangrade.tracer.otlp import json as otlp_json
-from spangrade.tracer.readers import Records, expected, gathered, listed, placed, records_in, refusal
+from spangrade.tracer.readers import (
+    Records,
+    expected,
+    gathered,
+    listed,
+    placed,
+    printed,
+    records_in,
+    refusal,
+)
 from spangrade.tracer.span import Problem
 
 _OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"})
@@ -199,7 +208,9 @@ def _json(stream: BufferedReader, path: Path) -> Records:
         if len(filled) > 1 and error.offset <= sum(map(len, opening[:-1])):
             yield from _lines(BytesIO(text), path)  # only line 1 is broken: the others may be valid
             return
-        wrong = InputError(f"{path}: {error}; expected a whole JSON document, or one per line")
+        wrong = InputError(
+            f"{path}: {printed(text) or f'{error}; expected a whole JSON document, or one per line'}"
+        )
         yield from _unless_empty(_portions(text, stream, path), wrong)
     else:
         yield from _whole(document, records, path)
@@ -248,9 +259,11 @@ def _portions(text: bytes, stream: BufferedReader, path: Path) -> Records:
 def _documents(text: bytes, stream: IO[bytes], where: str, first: int) -> Records:
     """Yield the records of documents that follow one another, the first of which is document `first`.
 
-    Raises InputError if no reader takes document 1.
+    Raises InputError if no reader takes document 1. All are one document where the first says so.
     """
     buffered = BytesIO(text)
+    together: list[Any] = []
+    left = _LONGEST
     for number, found in enumerate(
         documents(lambda size: buffered.read(size) or stream.read(size), _LONGEST), first
     ):
@@ -263,12 +276,19 @@ def _documents(text: bytes, stream: IO[bytes], where: str, first: int) -> Record
         except NotJSONError as error:
             yield Problem(place, str(error))
             continue
-        if records is not None:
+        left -= len(found)
+        if together or (number == 1 and gathered(document)):
+            if left < 0:
+                raise InputError(f"{where}: more than {_LONGEST} bytes of documents that belong together")
+            together.append(document)
+        elif records is not None:
             yield from placed(records, place)
         elif number == 1:
             raise InputError(f"{where}: {refusal(document)}")
         elif document:
             yield Problem(place, refusal(document))
+    if together:
+        yield from placed(records_in(together) or iter(()), where)
 
 
 def _messages(stream: BufferedReader, path: Path) -> Records:
@@ -341,6 +361,8 @@ def _rows(row_portions: Iterable[tables.Rows | BadItem], where: str) -> Records:
 
 
 def _whole(document: Any, records: Records | None, path: Path) -> Records:
+    if records is None and gathered(document):
+        records = records_in([document])
     if records is None:
         raise InputError(f"{path}: {refusal(document)}")
     yield from placed(records, str(path))

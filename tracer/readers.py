@@ -18,7 +18,13 @@ _ITEM = re.compile(r"(\w*)\[(\d+)\]")
 _MAX_COLUMNS = 8  # that a message lists
 _JSON_LINE = re.compile(rb'^\s*(?:[\[{]\s*$|\{\s*[\w"].*:)', re.MULTILINE)
 _EXPORTER = "use an exporter for OTLP (OTEL_TRACES_EXPORTER=otlp), or spangrade.configure(db=…)"
-_PRINTED = f"spans as a console exporter prints them, without their instrumentation's name: {_EXPORTER}"
+_PRINTED = f"spans as a console exporter prints them, which are not read: {_EXPORTER}"
+# .NET's, the Collector's and Node's console exporters.
+_OF_CONSOLES = re.compile(
+    rb"^\s*(?:Activity\.TraceId:|ResourceSpans #\d|Trace ID\s*: [0-9a-f]{32}|traceId: ['\"`][0-9a-f]{32}\W)",
+    re.MULTILINE,
+)
+_BEGINNING = 1 << 16  # bytes in which what a console exporter printed is looked for
 _UNREAD = "{}, which are not read: import the spans that its instrumentation exports (docs/dialects.md)"
 _LOGGED = f"text with objects between other lines, such as a log with printed spans: {_EXPORTER}"
 
@@ -53,7 +59,7 @@ def records_in(document: Any) -> Records | None:
     readers = _readers()
     tried = (readers["otlp"], *readers.values()) if isinstance(document, dict) else readers.values()
     found = next((found for reader in tried if (found := reader(document)) is not None), None)
-    if found is None and isinstance(document, list) and document and isinstance(document[0], dict):
+    if found is None and isinstance(document, list) and document and isinstance(document[0], dict | list):
         first = records_in(document[0])
         return None if first is None else _each(first, document)
     return found
@@ -93,6 +99,11 @@ def placed(records: Records, where: str, first: int = 0) -> Records:
             yield record
 
 
+def printed(text: bytes) -> str | None:
+    """Return that a text is what a console exporter printed; None if it is not."""
+    return _PRINTED if _OF_CONSOLES.search(text[:_BEGINNING]) else None
+
+
 def refusal(document: Any) -> str:
     """Return the message that rejects a document that no reader takes."""
     return f"{_described(document)}; {expected()}"
@@ -119,6 +130,8 @@ def _described(document: Any) -> str:
             return _UNREAD.format("runs as LangSmith exports them")
         case {"context": {"trace_id": str(trace_id)}, "name": _, "start_time": _} if trace_id[:2] == "0x":
             return _PRINTED
+        case {"SpanContext": {"TraceID": _}}:  # Go's
+            return _PRINTED
         case dict():
             keys = listed(list(document)[:4])
             return f"a JSON object with the keys {keys}" if document else "an empty JSON object"
@@ -129,6 +142,8 @@ def _described(document: Any) -> str:
         case bytes():
             with suppress(UnicodeDecodeError):
                 if not _CONTROL.search(document[:512]) and document.decode():
+                    if said := printed(document):
+                        return said
                     return _LOGGED if _JSON_LINE.search(document) else "text without a JSON object or list"
             return "binary content of another kind"
         case _:

@@ -64,6 +64,11 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
     return None
 
 
+read.__dict__["gathers"] = lambda document: (  # see `Reader`
+    _is_message(document) or (isinstance(document, dict) and vendors.thread(document) is not None)
+)
+
+
 def _is_one(document: Any) -> bool:
     """Return whether a document is a conversation, or holds one as a vendor hands it out."""
     if not isinstance(document, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,51 @@ def test_each_form_is_read_and_what_it_leaves_out_is_unknown(case: dict[str, Any
     if expected["id"] is None:  # the id of a trace, or a digest
         found["id"] = None
     assert found == expected
+
+
+LAYOUTS: dict[str, Callable[[list[Any]], str]] = {
+    "jq .": lambda documents: "".join(json.dumps(one, indent=2) + "\n" for one in documents),
+    "joined": lambda documents: "".join(map(json.dumps, documents)),
+    "RFC 7464": lambda documents: "".join(f"\x1e{json.dumps(one)}\n" for one in documents),
+    "an array": json.dumps,
+    "CRLF": lambda documents: "\ufeff" + "\r\n\r\n".join(map(json.dumps, documents)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("case", [one for one in CASES if "json" in one["file"]], ids=lambda one: one["file"])
+@pytest.mark.short_form("case", 6)
+def test_documents_in_any_layout_are_the_same(case: dict[str, Any], layout: str, tmp_path: Path) -> None:
+    text = (FORMS / case["file"]).read_text()
+    is_lines = case["file"].endswith("l")
+    documents = [json.loads(line) for line in text.splitlines()] if is_lines else [json.loads(text)]
+    (tmp_path / "laid_out").write_text(LAYOUTS[layout](documents))
+    with spangrade.open(":memory:", settings=None) as db:
+        db.import_files(tmp_path / "laid_out", strict=True)
+        (session,) = db
+    found, expected = told(session), TOLD | case.get("differs", {})
+    assert found | {"id": 0} == expected | {"id": 0}
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        json.dumps({"name": "a", "context": {"trace_id": "0x1", "span_id": "0x2"}, "start_time": "now"}),
+        json.dumps({"Name": "a", "SpanContext": {"TraceID": "1" * 32, "SpanID": "2" * 16}, "SpanKind": 1}),
+        f"{{\n  resource: {{ attributes: {{}} }},\n  traceId: '{'1' * 32}',\n  name: 'a',\n}}\n",
+        f"Activity.TraceId:            {'1' * 32}\nActivity.SpanId:             {'2' * 16}\n",
+        f"Resource SchemaURL:\nResourceSpans #0\nSpan #0\n    Trace ID       : {'1' * 32}\n",
+    ],
+    ids=["Python", "Go", "Node", ".NET", "Collector"],
+)
+def test_what_a_console_exporter_printed_is_said_with_the_exporter_to_use(
+    printed: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "printed"
+    file.write_text(printed)
+    (problem,) = problems(file)
+    assert "console exporter" in problem.message
+    assert "OTEL_TRACES_EXPORTER=otlp" in problem.message
 
 
 def test_each_file_is_a_case_and_each_format_has_three() -> None:
