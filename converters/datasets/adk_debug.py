@@ -87,6 +87,8 @@ def _span(item: Any, group: ScopeGroup) -> Span:
 
 
 def _session(document: Mapping[str, Any]) -> Iterator[Span | LogRecord | Problem]:
+    if type(document["id"]) is int:
+        document = {**document, "id": str(document["id"])}
     try:
         log = _session_log(document)
     except MalformedError as error:

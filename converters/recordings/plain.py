@@ -131,9 +131,11 @@ def _code(names: Mapping[Any, str], value: Any, prefix: str, what: str) -> str:
 
 
 def text(value: Any, what: str) -> str:
-    """Return a text; an empty one for None."""
+    """Return a text, a number's too; an empty one for None."""
     if value is None:
         return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
     if not isinstance(value, str):
         raise MalformedError(f"{what}: expected text")
     return encodable(value)

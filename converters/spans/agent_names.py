@@ -36,9 +36,11 @@ _AFFIX = re.compile(
 )
 # What frameworks and exporters put around the name of a tool or an agent in the name of its span.
 _OPERATION = re.compile(
-    r"^(?:tool_call|execute_tool|invoke_agent|tools/call|[Tt]ool|agent|function|run)[ .:/]+|"
+    r"^(?:tool_call|execute_tool|running tool|invoke_agent|tools/call|[Tt]ool|agent|function|run)[ .:/]+|"
     r"(?:[ .:/](?:tool|agent|function)|\.(?:__call__|a?forward|_?a?run|a?invoke|acall))$"
 )
+# The whole name of a span that runs any tool.
+_ANY_TOOL = re.compile(r"(?:call|execute|executing|invoke|running)[_ ]tool", re.IGNORECASE)
 # An attribute with the name of the tool that a span calls, but not one of code, or inside other contents.
 _TOOL_NAME = re.compile(
     r"(?!(?:code|inputs?|outputs?|metadata|parent|previous|next|last)[._])(?:\w+\.)?(?:\w+_)?(?:tool|function)(?:[._]?call)?[._]?name|traceloop\.entity\.name",
@@ -116,8 +118,14 @@ def name_in(span_name: str) -> str | None:
 
 
 def without_operation(span_name: str) -> str | None:
-    """Return the name of a tool or an agent, given that of its span: `cancel` of `execute_tool cancel`."""
-    return text(_OPERATION.sub("", span_name)) or text(span_name)
+    """Return the name of a tool or an agent, given that of its span: `cancel` of `execute_tool cancel`.
+
+    None if it only says that one is run.
+    """
+    name = _OPERATION.sub("", span_name)
+    if _ANY_TOOL.fullmatch(span_name) or (name != span_name and _METHOD.fullmatch(name)):
+        return None
+    return text(name) or text(span_name)
 
 
 @lru_cache(maxsize=1024)
@@ -137,8 +145,6 @@ def tool_in_name(span: Span) -> str | None:
     """
     name = without_operation(span.name) or ""
     if len(name) > _LONGEST or not _NAME_OF_TOOL.fullmatch(name) or _HANDOFF.fullmatch(name):
-        return None
-    if name != span.name and _METHOD.fullmatch(name):
         return None
     *words, last = re.split(r"[ .:/]+", name)
     if _TOOL_CLASS.fullmatch(last) or name in (span.scope_name or "").split("."):

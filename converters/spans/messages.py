@@ -165,9 +165,11 @@ def _of_model(message: Message, parts: Sequence[Any], read: Sequence[Part]) -> M
     if calls and results:
         calls, results = with_results(calls, results)
     unread = tuple(one.type for one in read if isinstance(one, Unread))
-    others = zip(parts, read, strict=True)
+    others = list(zip(parts, read, strict=True))
     code_runs = sum(isinstance(one, CodeRun | MessageCall) and runs_code(part, one) for part, one in others)
-    wordless = message.text is None and any(map(is_wordless, parts))
+    wordless = message.text is None and any(
+        is_wordless(part) for part, one in others if one is None or isinstance(one, Unread)
+    )
     return Message(message.role, message.text, calls, results, unread, code_runs, wordless)
 
 

@@ -91,6 +91,7 @@ _HARMLESS = re.compile(
 )
 _SPOKEN = frozenset({"audio", "speech", "voice"})
 _BESIDE = frozenset({"audio", "refusal", "parsed"})
+_TEXT_KEYS = frozenset({"text", "content"})
 _TYPE_ALONE = frozenset({"type", "id"})
 
 
@@ -235,9 +236,13 @@ def said_beside(message: Mapping[str, Any]) -> str | None:
 
 
 def is_wordless(part: Any) -> bool:
-    """Return whether a part shows a person something other than text: an image, a file, what nobody knows."""
-    type_ = text(part.get("type")) if isinstance(part, dict) else None
-    return type_ is not None and kind_of_type(type_) in ("nothing", "unknown")
+    """Return whether a part that is not read shows a person something other than text: an image, a file."""
+    if not isinstance(part, dict):
+        return False
+    type_ = text(part.get("type"))
+    if type_ is None:  # Gemini's and Bedrock's
+        return bool(part) and _TEXT_KEYS.isdisjoint(part)
+    return kind_of_type(type_) in ("nothing", "unknown")
 
 
 def _of_code(part: dict[str, Any], type_: str) -> Part:

@@ -12,6 +12,7 @@ from typing import Any
 
 from spangrade.converters.spans import langchain_values
 from spangrade.converters.spans.advice import Advice
+from spangrade.converters.spans.agent_names import without_operation
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, Observation, RunSpan, changed, named_run
 from spangrade.converters.spans.values import first_identity, parse_json, text
@@ -46,7 +47,7 @@ def _values(span: Span, attributes: Attributes, kind: Kind | None) -> dict[str, 
     if kind == "tool":
         outputs = parse_json(attributes.get(_OUTPUTS))
         is_wrapped = isinstance(outputs, dict) and outputs.keys() <= {"output"}
-        own[semconv.TOOL_NAME] = text(attributes.get(semconv.TOOL_NAME)) or span.name
+        own[semconv.TOOL_NAME] = text(attributes.get(semconv.TOOL_NAME)) or without_operation(span.name)
         own[semconv.TOOL_CALL_RESULT] = outputs.get("output") if is_wrapped else outputs
     return own
 

@@ -166,7 +166,7 @@ def test_a_session_without_any_time_is_kept_and_reported() -> None:
 @pytest.mark.parametrize(
     ("session", "message"),
     [
-        ({"id": 5}, "the session's id is not text"),
+        ({"id": []}, "the session's id is not text"),
         ({"id": ""}, "the session's id is not text"),
         ({"state": "x"}, "the session's state is not a JSON object"),
         ({"events": [5]}, "a session whose events, actions or state deltas are not JSON objects"),

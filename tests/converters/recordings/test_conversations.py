@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import FIXTURES
 from short_form import examples
 
 import spangrade
@@ -496,6 +497,10 @@ REFUSED, SPOKEN = "I cannot help with that.", "It is shipped."
         ({"content": [{"type": "output_audio", "audio": "UklG"}]}, None),
         ({"content": [{"type": "file", "file": {"id": "f1"}}]}, None),
         ({"content": [{"type": "hologram", "scene": "x"}]}, None),
+        ({"content": [{"image": {"format": "png", "source": {"bytes": "iVBO"}}}]}, None),
+        ({"parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBO"}}]}, None),
+        ({"parts": [{"fileData": {"fileUri": "gs://x"}}]}, None),
+        ({"parts": [{"text": ""}]}, ""),
         ({"content": [{"type": "text", "text": "See:"}, {"type": "image", "data": "iVBO"}]}, "See:"),
         ({"content": ""}, ""),
         ({"content": []}, ""),
@@ -505,6 +510,16 @@ def test_a_reply_is_what_a_person_reads_or_hears_and_without_a_text_unknown(repl
     messages = [{"role": "user", "content": "Where is A1?"}, {"role": "assistant", **reply}]
     (session,) = sessions(tmp_path, {"messages": messages})
     assert [turn.final_response for turn in session.turns] == [expected]
+
+
+@pytest.mark.parametrize("kind", ["messages", "langfuse", "adk"])
+def test_an_id_that_is_a_number_is_its_text(kind, tmp_path):
+    folder = FIXTURES / "forms"
+    file = {"messages": "messages_openai", "langfuse": "langfuse_trace", "adk": "adk_session_api"}[kind]
+    key = "sessionId" if kind == "langfuse" else "id"
+    document = json.loads((folder / f"{file}.json").read_text()) | {key: 7}
+    (session,) = sessions(tmp_path, document)
+    assert (session.session_id, session.session_id_source) == ("7", "conversation")
 
 
 def test_what_a_user_said_aloud_is_the_message(tmp_path):

@@ -34,6 +34,7 @@ AROUND = (
     "tool_call {}",
     "execute_tool {}",
     "tools/call {}",
+    "running tool: {}",
 )
 NAMING = (
     "tool_name",
@@ -62,6 +63,7 @@ NOT_NAMES = (
     "call_tool",
     "function_call",
     "execute_tool",
+    "running tool",
     "tool execution",
     "DynamicStructuredTool",
     "FunctionTool.acall",
@@ -81,6 +83,29 @@ def test_a_tool_has_the_name_of_its_span_without_what_is_put_around_it(
 ) -> None:
     found = observed(kind, around.format(name), scope_name=scope)
     assert (found.kind, found.name) == ("tool", name)
+
+
+# Exporters that name a tool's span by the tool.
+EXPORTS: list[dict[str, Any]] = [
+    {"langfuse.observation.type": "tool"},
+    {"langsmith.span.kind": "tool"},
+    {"mlflow.spanType": '"TOOL"'},
+]
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@pytest.mark.parametrize("around", AROUND)
+def test_an_export_s_name_of_a_tool_is_without_what_is_put_around_it(
+    kind: dict[str, Any], around: str
+) -> None:
+    found = observed(kind, around.format("order_status"))
+    assert (found.kind, found.name) == ("tool", "order_status")
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+@pytest.mark.parametrize("name", ["execute_tool", "running tool", "Tool.run"])
+def test_an_export_s_name_of_any_tool_is_none(kind: dict[str, Any], name: str) -> None:
+    assert observed(kind, name).kind == "other"
 
 
 @pytest.mark.parametrize(("scope", "kind"), KINDS)
