@@ -19,8 +19,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import scipy
 from alert_streams import DAY_NS, GATES, Stream, add, new_database
-from scipy.stats import chi2
 
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.prepare import prepare
@@ -102,7 +102,7 @@ def main() -> int:
     for each in sizes:
         found = without_change(days, agents, each)
         number = sum(found.values())
-        upper = chi2.ppf(0.975, 2 * (number + 1)) / 2
+        upper = scipy.stats.chi2.ppf(0.975, 2 * (number + 1)) / 2
         cells = " | ".join(str(found[one.when]) for one in RULES)
         print(f"| {each} | {cells} | {number} | {upper:.1f} |", flush=True)
         failed |= number > max(most, 1)

@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _is_exhaustive(config: pytest.Config) -> bool:
-    return str(config.option.markexpr) == "exhaustive"
+    return str(config.option.markexpr) in {"exhaustive", ""}  # or all
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by `-m`

@@ -16,7 +16,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special, stats
+import scipy
 
 from spangrade.evaluator.statistics.comparison.differences import (
     Difference,
@@ -45,17 +45,17 @@ def binary(uniform: Array, rate: float) -> Array:
 
 def recall(uniform: Array, rate: float) -> Array:
     """Return how many of four calls were made, as a share."""
-    return stats.binom.ppf(uniform, 4, rate) / 4
+    return scipy.stats.binom.ppf(uniform, 4, rate) / 4
 
 
 def rating(uniform: Array, rate: float) -> Array:
     """Return a continuous share with that mean."""
-    return special.betaincinv(10 * rate, 10 * (1 - rate), uniform)
+    return scipy.special.betaincinv(10 * rate, 10 * (1 - rate), uniform)
 
 
 def cost(uniform: Array, rate: float) -> Array:
     """Return a positive, skewed number; twice the rate is twice the cost."""
-    return rate * np.exp(special.ndtri(uniform))
+    return rate * np.exp(scipy.special.ndtri(uniform))
 
 
 def rare(uniform: Array, rate: float) -> Array:
@@ -119,7 +119,7 @@ def covered(cell: Cell, repetitions: int, random: np.random.Generator) -> float:
         normal = sqrt(cell.correlation) * question + sqrt(1 - cell.correlation) * random.standard_normal(
             shape
         )
-        values.append(KINDS[cell.kind](special.ndtr(normal), rate).tolist())
+        values.append(KINDS[cell.kind](scipy.special.ndtr(normal), rate).tolist())
     found = 0
     for first, second in zip(*values, strict=True):
         difference = _difference(cell, first, second)

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from spangrade.evaluator.statistics.repeats.rates import Rate, Tries, pass_at_k, pass_hat_k, rate
 
@@ -51,7 +51,7 @@ def _moment(mean: float, beta_sum: float, k: int) -> float:
     if beta_sum == 0:
         return mean
     first, second = mean * beta_sum, (1 - mean) * beta_sum
-    return float(np.exp(special.betaln(first + k, second) - special.betaln(first, second)))
+    return float(np.exp(scipy.special.betaln(first + k, second) - scipy.special.betaln(first, second)))
 
 
 def grid() -> Iterator[Cell]:

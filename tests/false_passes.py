@@ -19,7 +19,7 @@ from typing import Any
 
 import found_shifts
 import numpy as np
-from scipy import stats
+import scipy
 
 from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.compare import Change, compare
@@ -64,7 +64,7 @@ def chance(which: Any, questions: int, gain: float, loss: float) -> float:
     gained, lost = (values[which] for values in outcomes(questions))
     rest = questions - gained - lost
     shares = [gain, loss, max(0.0, 1 - gain - loss)]
-    return float(stats.multinomial.pmf(np.stack([gained, lost, rest], -1), questions, shares).sum())
+    return float(scipy.stats.multinomial.pmf(np.stack([gained, lost, rest], -1), questions, shares).sum())
 
 
 def worst_error(which: Any, questions: int, margin: float) -> float:

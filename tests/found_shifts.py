@@ -18,8 +18,8 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from coverage_of_intervals import binary, rating, recall
-from scipy import special
 
 from spangrade.evaluator.statistics.comparison.compare import Change, compare
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample
@@ -107,7 +107,7 @@ def _values(metric: Simulated, normal: np.ndarray, is_shifted: bool) -> list[flo
         factor = 1 + SHIFT if is_shifted else 1.0
         return list(metric.mean * factor * np.exp(0.5 * normal))
     kinds = {"binary": binary, "recall": recall, "rating": rating}
-    return list(kinds[metric.kind](special.ndtr(normal), metric.mean - SHIFT * is_shifted))
+    return list(kinds[metric.kind](scipy.special.ndtr(normal), metric.mean - SHIFT * is_shifted))
 
 
 def found(shifted: set[str], random: np.random.Generator) -> set[str]:

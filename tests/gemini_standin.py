@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from google.genai.types import HttpOptions, HttpRetryOptions
 
 from spangrade.evaluator.judge import GeminiJudge, same_meaning
+
+if TYPE_CHECKING:
+    from google.genai.types import HttpOptions
 
 MODEL = "gemini-2.5-flash"
 # 1,000 input tokens at 0.30 USD and 20 + 80 (answer and thoughts) output tokens at 2.50 USD per million.
@@ -118,6 +120,8 @@ class GeminiStandIn:
 
     def http_options(self, attempts: int = 5) -> HttpOptions:
         """For the real client: this server, and retries without the waiting."""
+        from google.genai.types import HttpOptions, HttpRetryOptions
+
         return HttpOptions(
             base_url=self.url,
             retry_options=HttpRetryOptions(

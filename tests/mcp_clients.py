@@ -9,26 +9,27 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import uvicorn
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 import spangrade
 from spangrade.evaluator.mcp.answers import NOTE
-from spangrade.evaluator.mcp.server import http_app
 from spangrade.evaluator.mcp.tools import Tools
 from spangrade.evaluator.view.server import HOST
 from spangrade.tracer.base.http_server import listen
 from spangrade.tracer.receiver.access import Access
 
+if TYPE_CHECKING:
+    from mcp import Client
+
 
 @contextmanager
 def serving(tools: Tools, token: str | None = None, access: Access | None = None) -> Iterator[str]:
     """Serve tools over HTTP; give the address."""
+    from spangrade.evaluator.mcp.server import http_app
+
     listener = listen(HOST, 0)
     app = http_app(tools, access or Access(token))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
@@ -43,12 +44,18 @@ def serving(tools: Tools, token: str | None = None, access: Access | None = None
 
 def over_http(url: str, token: str | None = None) -> Client:
     """Return a client of an address."""
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     return Client(streamable_http_client(url, http_client=httpx2.AsyncClient(headers=headers)))
 
 
 def over_stdio(db: Path, *options: str) -> Client:
     """Return a client of a process of `spangrade mcp`."""
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     program = "from spangrade.evaluator.cli import main; main()"
     command = ["-c", program, "mcp", "--db", str(db), *options]
     return Client(

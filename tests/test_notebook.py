@@ -13,8 +13,6 @@ from paths import ROOT
 import spangrade
 
 NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
-pytest.importorskip("pandas", reason="its last cells are data frames of pandas")
-pytest.importorskip("polars", reason="its last cells are data frames of polars")
 
 
 def cells() -> list[str]:
@@ -38,6 +36,8 @@ async def executed() -> tuple[dict[str, Any], list[Any]]:
 
 @pytest.mark.exhaustive
 def test_each_cell_works_in_a_running_loop_and_shows_what_it_says() -> None:
+    for name in ("pandas", "polars"):
+        pytest.importorskip(name, reason="the last cells are data frames")
     names, values = asyncio.run(executed())
     _, green, red, compared, failed, rows, frame, of_polars = values
     assert (green.exit_code, red.exit_code) == (0, 1)

@@ -42,6 +42,7 @@ def test_what_failed_since_yesterday_takes_no_click_and_the_list_one_key(page: P
         expect(page.locator("tr[data-session]")).to_have_count(24)
 
 
+@pytest.mark.exhaustive
 def test_which_tool_fails_takes_one_click_and_a_second_leads_to_the_call(page: Page, db: Path) -> None:
     with serving(db) as served:
         page.goto(served.url)
@@ -56,6 +57,7 @@ def test_which_tool_fails_takes_one_click_and_a_second_leads_to_the_call(page: P
         expect(page.locator(f"#{span}")).to_be_in_viewport()
 
 
+@pytest.mark.exhaustive
 def test_whom_to_believe_takes_one_click_and_a_dispute_two_keys(page: Page, db: Path) -> None:
     with serving(db, Reviewer("ann")) as served:
         page.goto(served.url)
@@ -69,6 +71,7 @@ def test_whom_to_believe_takes_one_click_and_a_dispute_two_keys(page: Page, db: 
         expect(page.locator("a.row")).to_have_text(["s03", "s04"])
 
 
+@pytest.mark.exhaustive
 def test_new_sessions_appear_without_reloading(page: Page, db: Path, tmp_path: Path) -> None:
     with serving(db) as served:
         page.goto(f"{served.url}/sessions?origin=any")
@@ -83,6 +86,7 @@ def test_new_sessions_appear_without_reloading(page: Page, db: Path, tmp_path: P
         assert page.evaluate("window.stays") is True
 
 
+@pytest.mark.exhaustive
 def test_what_the_server_says_goes_with_its_cause_and_other_pages_say_what_is_new(
     page: Page, db: Path, problems: list[str]
 ) -> None:
@@ -105,6 +109,7 @@ def test_what_the_server_says_goes_with_its_cause_and_other_pages_say_what_is_ne
     problems[:] = [one for one in problems if "404 (Not Found)" not in one]
 
 
+@pytest.mark.exhaustive
 def test_what_a_page_says_of_what_was_done_goes_by_itself(page: Page, db: Path) -> None:
     page.clock.install()
     with serving(db) as served:
@@ -115,6 +120,7 @@ def test_what_a_page_says_of_what_was_done_goes_by_itself(page: Page, db: Path) 
         expect(page.locator("#status")).to_have_text("")
 
 
+@pytest.mark.exhaustive
 def test_a_finding_is_sent_in_two_clicks_as_a_file_or_as_the_address_of_a_step(
     page: Page, db: Path, tmp_path: Path
 ) -> None:

@@ -154,6 +154,7 @@ def test_points_of_few_sessions_are_hollow_and_the_page_says_of_how_many(page: P
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.short_form("scheme", 2)
 def test_a_crosshair_is_accessible(page: Page, served: Served, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(f"{served.url}/trends")

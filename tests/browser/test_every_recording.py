@@ -59,6 +59,7 @@ def test_pages_of_all_recordings(page: Page, served: Served) -> None:
     assert found == {}
 
 
+@pytest.mark.exhaustive
 def test_the_pages_of_half_of_the_sessions(page: Page, served: Served, folder: Path) -> None:
     """Every second session, in turn at a desk and on a phone; the report opens each of them."""
     ids = [
@@ -73,6 +74,7 @@ def test_the_pages_of_half_of_the_sessions(page: Page, served: Served, folder: P
     assert found == {}
 
 
+@pytest.mark.exhaustive
 def test_each_session_of_the_report(page: Page, folder: Path) -> None:
     page.goto((folder / "out" / "report.html").as_uri())
     assert overlaps(page) == []

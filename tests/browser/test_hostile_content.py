@@ -184,11 +184,13 @@ def test_the_lists_show_markup_as_text(page: Page, served: Served) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
+@pytest.mark.short_form("number", 4)
 def test_a_session_shows_markup_as_text(page: Page, served: Served, number: int) -> None:
     visit(page, f"{served.url}/session/{url_part(f'{number}{CORPUS[number]}')}")
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
+@pytest.mark.short_form("number", 4)
 def test_a_run_shows_markup_as_text(page: Page, served: Served, number: int) -> None:
     run = f"{served.url}/run/{url_part(f'r{number}{CORPUS[number]}')}"
     visit(page, f"{run}?against={quote(f'second r{number}{CORPUS[number]}')}")
@@ -196,6 +198,7 @@ def test_a_run_shows_markup_as_text(page: Page, served: Served, number: int) -> 
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
+@pytest.mark.short_form("number", 4)
 def test_a_comparison_and_a_metric_show_markup_as_text(page: Page, served: Served, number: int) -> None:
     text = CORPUS[number]
     run = f"r{number}{text}"
@@ -211,6 +214,7 @@ def test_a_comparison_and_a_metric_show_markup_as_text(page: Page, served: Serve
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
+@pytest.mark.short_form("number", 4)
 def test_a_judge_its_disputes_and_people_show_markup_as_text(page: Page, served: Served, number: int) -> None:
     visit(page, f"{served.url}/judge?{urlencode({'metric': CORPUS[number]})}")
     expect(page.locator("h1")).to_contain_text("agrees with people on 0 of 1 sessions")
@@ -260,6 +264,7 @@ def test_a_session_as_a_file_shows_markup_as_text(
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
+@pytest.mark.short_form("number", 4)
 def test_what_is_in_an_address_is_shown_as_text(
     page: Page, served: Served, number: int, problems: list[str]
 ) -> None:

@@ -61,6 +61,8 @@ def names(page: Page) -> list[str]:
         "error",
     ],
 )
+@pytest.mark.short_form("scheme", 2)
+@pytest.mark.short_form("width", 2)
 def test_a_page_is_accessible_and_fits_in_its_window(
     page: Page, served: Served, run_path: str, name: str, width: int, scheme: str, problems: list[str]
 ) -> None:

@@ -107,6 +107,7 @@ def test_rows_and_sessions_of_a_long_run_are_read_as_they_come_into_view(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.short_form("scheme", 2)
 def test_it_is_readable_in_both_colours(offline: Page, report: str, scheme: str) -> None:
     offline.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     offline.goto(report)

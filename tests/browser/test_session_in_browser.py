@@ -377,6 +377,7 @@ def test_the_golden_question_is_copied(page: Page, served: Served) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.short_form("scheme", 2)
 def test_axe_finds_nothing_serious(page: Page, served: Served, scheme: str) -> None:
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.goto(f"{served.url}/session/{ID}")
@@ -465,6 +466,7 @@ def test_recorded_images_are_shown_once_and_no_other_is_loaded(page: Page, tmp_p
     assert kinds == ["image/png", "image/png", "text/html; charset=utf-8"]
 
 
+@pytest.mark.exhaustive
 def test_a_session_of_20_000_spans_opens_and_stays_usable(page: Page, tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(large_spans(20_000, "word " * 1_000_000))

@@ -42,6 +42,7 @@ def started(page: Page) -> CDPSession:
     return devtools
 
 
+@pytest.mark.exhaustive
 def test_a_grid_of_5_000_questions_and_20_metrics_scrolls_as_one_of_500(page: Page, tmp_path: Path) -> None:
     """How long a frame takes is the machine's; that it takes no longer in a large grid is the page's."""
     frame = {}
@@ -70,6 +71,7 @@ def test_a_grid_of_5_000_questions_and_20_metrics_scrolls_as_one_of_500(page: Pa
     assert frame[5_000]["ScriptDuration"] < 1 / 500
 
 
+@pytest.mark.exhaustive
 def test_the_timeline_of_5_000_spans_is_usable_within_a_second_of_scripts(page: Page, tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(large_spans(5_000))

@@ -25,6 +25,7 @@ def documented() -> dict[str, int]:
     return {task: int(clicks) for task, clicks in rows}
 
 
+@pytest.mark.exhaustive
 def test_the_ten_tasks_take_the_clicks_of_the_table(page: Page, tmp_path: Path) -> None:
     db, golden = tmp_path / "s.duckdb", tmp_path / "golden.json"
     failing = [Said("Where is my order?", calls=[Call("look_up", {"id": 1}, error="no such order")])]

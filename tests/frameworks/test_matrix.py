@@ -33,6 +33,7 @@ def found_by(kind, way, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != NONE])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.short_form("way", 4)
 def test_matrix_of_an_agent_of_a_framework(kind, way, tmp_path, monkeypatch):
     found = found_by(kind, way, tmp_path, monkeypatch)
     assert passes(found) == [], found

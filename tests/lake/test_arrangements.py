@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from arrangements import Arrangement, arranged, conversations
 from same_tables import differences
 from spans_of_many import land, single_machine
@@ -14,6 +15,7 @@ from spangrade.evaluator.lake.job import update_lake
 from spangrade.tracer.span import LogRecord
 
 
+@pytest.mark.exhaustive
 def test_a_lake_has_the_rows_of_a_database_whatever_the_order_and_the_split(
     lake: Lake, tmp_path: Path
 ) -> None:

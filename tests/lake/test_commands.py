@@ -133,6 +133,7 @@ def test_a_catalog_that_cannot_be_reached_is_one_line_without_a_secret(
     assert "hush" not in refused.err[0]
 
 
+@pytest.mark.exhaustive
 def test_the_scores_of_a_lake_are_sent_once(spangrade: Spangrade, catalogs: Postgres, tmp_path: Path) -> None:
     catalog, landing = catalogs.new_database(), str(tmp_path / "landing")
     land(landing, LANDED)

@@ -20,6 +20,7 @@ from spangrade.tracer.store import Store
 SMALL = Sizes(part=100, slice=60)
 
 
+@pytest.mark.exhaustive
 def test_another_version_or_other_settings_derive_all_again(
     lake: Lake, tmp_path: Path, spangrade: Spangrade
 ) -> None:

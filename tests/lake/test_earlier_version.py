@@ -22,6 +22,7 @@ from spangrade.tracer.span import Span
 EARLIER = FIXTURES / "databases" / "2026-11-23" / "lake.tar.gz"
 
 
+@pytest.mark.exhaustive
 def test_a_lake_of_an_earlier_version_is_derived_again_and_updated(
     catalogs: Postgres, tmp_path: Path
 ) -> None:

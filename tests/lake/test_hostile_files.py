@@ -43,6 +43,7 @@ FILES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.short_form("name", 3)
 def test_a_landing_file_of_another_is_one_line(
     name: str, spangrade: Spangrade, catalogs: Postgres, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_landing_file_of_another_is_one_line(
         "UPDATE ducklake_snapshot SET schema_version = -1",
     ],
 )
+@pytest.mark.short_form("statement", 4)
 def test_a_catalog_of_another_is_one_line(
     statement: str, spangrade: Spangrade, catalogs: Postgres, tmp_path: Path
 ) -> None:
@@ -111,6 +113,7 @@ PLANTED = (
         "UPDATE ducklake_metadata SET value = '{folder}/mine/' WHERE key = 'data_path'",
     ],
 )
+@pytest.mark.short_form("statement", 3)
 def test_upkeep_by_a_catalog_of_another_removes_no_file_that_is_not_of_the_lake(
     statement: str, spangrade: Spangrade, catalogs: Postgres, tmp_path: Path
 ) -> None:

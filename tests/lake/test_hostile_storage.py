@@ -74,6 +74,7 @@ def with_key(key: str) -> Lie:
         f"{'x' * 1000}.spans.parquet",
     ],
 )
+@pytest.mark.short_form("key", 3)
 def test_a_name_that_means_something_else_is_one_line(
     key: str, catalogs: Postgres, storage: HostileS3
 ) -> None:
@@ -105,6 +106,7 @@ LIES: dict[str, Lie] = {
 
 
 @pytest.mark.parametrize("name", LIES)
+@pytest.mark.short_form("name", 3)
 def test_an_answer_that_is_wrong_is_one_line_without_credentials(
     name: str, catalogs: Postgres, storage: HostileS3
 ) -> None:
@@ -113,6 +115,7 @@ def test_an_answer_that_is_wrong_is_one_line_without_credentials(
     assert not [secret for secret in SECRETS.values() if secret in done.err[0]]
 
 
+@pytest.mark.exhaustive
 def test_an_update_whose_objects_changed_while_it_read_them_is_done_by_the_next(
     catalogs: Postgres, storage: HostileS3
 ) -> None:
@@ -137,6 +140,7 @@ def test_an_update_whose_objects_changed_while_it_read_them_is_done_by_the_next(
     assert (counted.code, json.loads("".join(counted.out))) == (0, [{"n": 15}])
 
 
+@pytest.mark.exhaustive
 def test_upkeep_removes_no_object_that_is_not_of_the_lake(
     catalogs: Postgres, storage: HostileS3, spangrade: Spangrade
 ) -> None:

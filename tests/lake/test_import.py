@@ -68,6 +68,7 @@ def test_a_file_is_imported_once_with_its_runs_and_scores(lake: Lake, tmp_path: 
     assert differences(lake, db, without=NUMBERED)[1] == {}
 
 
+@pytest.mark.exhaustive
 def test_a_new_lake_gets_the_settings_of_the_file(lake: Lake, tmp_path: Path, spangrade: Spangrade) -> None:
     db = single_machine(tmp_path / "one.duckdb", deliveries(5))
     with Store.open(db) as store:

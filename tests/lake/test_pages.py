@@ -103,6 +103,7 @@ def session_of(both: Both, question: str) -> tuple[str, str]:
         "/tools?by=agent",
     ],
 )
+@pytest.mark.short_form("path", 2)
 def test_a_page_of_a_lake_is_that_of_a_file(path: str, both: Both, served: tuple[Served, Served]) -> None:
     session_id, run_id = session_of(both, "q2")
     asked = path.format(session=session_id, run=run_id)

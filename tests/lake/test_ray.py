@@ -56,6 +56,7 @@ def on_two_workers(bucket: str) -> Iterator[InOrder]:
 
 
 @pytest.mark.parametrize("task", ["scan", "gather", "split", "derive"])
+@pytest.mark.short_form("task", 4)
 def test_a_worker_that_is_killed_changes_nothing(
     task: str, catalogs: Postgres, bucket: str, on_two_workers: InOrder, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_worker_that_is_killed_changes_nothing(
         assert files_in(connection, f"{bucket}/{task}/lake/stage") == []  # objects are removed
 
 
+@pytest.mark.exhaustive
 def test_files_in_s3_are_merged_and_deleted(catalogs: Postgres, bucket: str, tmp_path: Path) -> None:
     landed = deliveries(12)
     landing = f"{bucket}/upkeep/landing"
@@ -124,6 +126,7 @@ def test_an_error_in_a_task_is_one_line(on_two_workers: InOrder) -> None:
         list(on_two_workers(int, ["no number"]))
 
 
+@pytest.mark.exhaustive
 def test_a_killed_process_of_this_machine_is_run_again_by_hand(catalogs: Postgres, tmp_path: Path) -> None:
     landed = deliveries(12)
     land(str(tmp_path / "landing"), landed)

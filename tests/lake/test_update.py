@@ -66,6 +66,7 @@ def test_4000_spans_in_two_processes_come_to_the_single_machines_rows(lake: Lake
     assert min(rows["digests"], rows["scores"], rows["keyed_calls"]) > 100
 
 
+@pytest.mark.exhaustive
 def test_each_delivery_by_itself_comes_to_the_same_and_a_second_update_is_a_no_op(
     lake: Lake, few: Folders, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_each_delivery_by_itself_comes_to_the_same_and_a_second_update_is_a_no_o
     assert snapshots(lake) == before
 
 
+@pytest.mark.exhaustive
 def test_an_update_whose_process_is_killed_at_any_step_changes_nothing_and_can_be_run_again(
     lake: Lake, few: Folders, tmp_path: Path
 ) -> None:

@@ -87,12 +87,14 @@ def test_compaction_changes_no_row_and_leaves_few_sorted_files(filled: Filled) -
     young.unlink()
 
 
+@pytest.mark.exhaustive
 def test_a_compacted_lake_is_updated_as_before(filled: Filled) -> None:
     land(str(filled.landing), LANDED[:1], first=100)  # delivered again, among them spans of old traces
     update_lake(filled.lake, str(filled.landing), map, sizes=SMALL)
     assert differences(filled.lake, filled.db)[1] == {}
 
 
+@pytest.mark.exhaustive
 def test_a_commit_that_meets_a_compaction_is_done_again(
     filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

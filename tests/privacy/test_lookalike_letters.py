@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from collections.abc import Iterator
 from itertools import pairwise
 
 from hypothesis import given
@@ -11,24 +12,26 @@ from hypothesis import strategies as st
 
 from spangrade.tracer.base.lookalike_letters import fold
 
-ALL = [chr(code) for code in range(0x80, sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
+
+def characters() -> Iterator[str]:
+    return (chr(code) for code in range(0x80, sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
 
 
 def test_digits_of_every_script_are_digits() -> None:
-    for letter in ALL:
+    for letter in characters():
         if (digit := unicodedata.decimal(letter, None)) is not None:
             assert fold(letter).text == str(digit), f"U+{ord(letter):04X}"
 
 
 def test_compatibility_letters_are_ascii_letters() -> None:
-    for letter in ALL:
+    for letter in characters():
         plain = unicodedata.normalize("NFKC", letter)
         if plain.isascii() and len(plain) == 1 and (plain.isalnum() or plain in "@.+-_:/="):
             assert fold(letter).text == plain, f"U+{ord(letter):04X}"
 
 
 def test_characters_of_no_width_disappear() -> None:
-    shown = [letter for letter in ALL if unicodedata.category(letter) == "Cf" and fold(letter).text]
+    shown = [letter for letter in characters() if unicodedata.category(letter) == "Cf" and fold(letter).text]
     assert [f"U+{ord(letter):04X}" for letter in shown] == []
 
 

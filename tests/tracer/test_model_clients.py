@@ -7,9 +7,6 @@ import json
 import sys
 
 import pytest
-from google.genai import types as genai
-from openai.types.chat import ChatCompletion
-from openai.types.responses import Response
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -181,11 +178,34 @@ def answer(*parts, finish_reason):
     }
 
 
+# What the clients' own classes make of these is made in the test: to import the classes takes seconds.
+def openai_chat():
+    from openai.types.chat import ChatCompletion
+
+    return ChatCompletion.model_validate(OPENAI_CHAT)
+
+
+def openai_response():
+    from openai.types.responses import Response
+
+    return Response.model_validate(OPENAI_RESPONSE)
+
+
+def gemini_response():
+    from google.genai.types import GenerateContentResponse
+
+    return GenerateContentResponse.model_validate(GEMINI)
+
+
+def made(value):
+    return value() if callable(value) else value
+
+
 @pytest.mark.parametrize(
     ("response", "expected"),
     [
         (
-            ChatCompletion.model_validate(OPENAI_CHAT),
+            openai_chat,
             {
                 "response.id": "chatcmpl-1",
                 "response.model": "gpt-4.1-2025-04-14",
@@ -194,7 +214,7 @@ def answer(*parts, finish_reason):
             },
         ),
         (
-            Response.model_validate(OPENAI_RESPONSE),
+            openai_response,
             {
                 "response.id": "resp_1",
                 "response.model": "gpt-5-2025-08-07",
@@ -214,7 +234,7 @@ def answer(*parts, finish_reason):
             },
         ),
         (
-            genai.GenerateContentResponse.model_validate(GEMINI),
+            gemini_response,
             {
                 "response.id": "r-1",
                 "response.model": "gemini-2.5-flash-001",
@@ -227,6 +247,7 @@ def answer(*parts, finish_reason):
 )
 @pytest.mark.parametrize("form", ["object", "dictionary"])
 def test_a_response_is_recorded_whole(recorded, response, expected, form):
+    response = made(response)
     if form == "dictionary" and not isinstance(response, dict):
         response = response.model_dump()
     with tracer.llm_call("m") as llm:
@@ -263,20 +284,23 @@ def test_geminis_tokens_are_counted_as_the_converters_count_them():
         ) == theirs[:4], usage
 
 
-OPENAI_MESSAGES = [
-    {"role": "system", "content": "Be brief."},
-    {
-        "role": "user",
-        "content": [
-            {"type": "text", "text": "What is this?"},
-            {"type": "image_url", "image_url": {"url": "https://shop.example/a.png"}},
-            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
-            {"type": "input_audio", "input_audio": {"data": "BBBB", "format": "wav"}},
-        ],
-    },
-    ChatCompletion.model_validate(OPENAI_CHAT).choices[0].message,
-    {"role": "tool", "tool_call_id": "call_1", "content": '{"status": "shipped"}'},
-]
+def openai_messages():
+    return [
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image_url", "image_url": {"url": "https://shop.example/a.png"}},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+                {"type": "input_audio", "input_audio": {"data": "BBBB", "format": "wav"}},
+            ],
+        },
+        openai_chat().choices[0].message,
+        {"role": "tool", "tool_call_id": "call_1", "content": '{"status": "shipped"}'},
+    ]
+
+
 ANTHROPIC_MESSAGES = [
     {
         "role": "user",
@@ -294,32 +318,42 @@ ANTHROPIC_MESSAGES = [
         ],
     },
 ]
-GEMINI_CONTENTS = [
-    genai.Content(
-        role="user",
-        parts=[
-            genai.Part(text="What is this?"),
-            genai.Part.from_bytes(data=b"\x00\x00\x00", mime_type="image/png"),
-            genai.Part.from_uri(file_uri="gs://shop/a.png", mime_type="image/png"),
-        ],
-    ),
-    genai.GenerateContentResponse.model_validate(GEMINI).candidates[0].content,
-    genai.Content(
-        role="user",
-        parts=[
-            genai.Part(
-                function_response=genai.FunctionResponse(
-                    id="1", name="look_up", response={"status": "shipped"}
+
+
+def gemini_contents():
+    from google.genai import types as genai
+
+    return [
+        genai.Content(
+            role="user",
+            parts=[
+                genai.Part(text="What is this?"),
+                genai.Part.from_bytes(data=b"\x00\x00\x00", mime_type="image/png"),
+                genai.Part.from_uri(file_uri="gs://shop/a.png", mime_type="image/png"),
+            ],
+        ),
+        gemini_response().candidates[0].content,
+        genai.Content(
+            role="user",
+            parts=[
+                genai.Part(
+                    function_response=genai.FunctionResponse(
+                        id="1", name="look_up", response={"status": "shipped"}
+                    )
                 )
-            )
-        ],
-    ),
-]
-RESPONSES_INPUT = [
-    {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}]},
-    *Response.model_validate(OPENAI_RESPONSE).output,
-    {"type": "function_call_output", "call_id": "call_1", "output": "shipped"},
-]
+            ],
+        ),
+    ]
+
+
+def responses_input():
+    return [
+        {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}]},
+        *openai_response().output,
+        {"type": "function_call_output", "call_id": "call_1", "output": "shipped"},
+    ]
+
+
 QUESTION = {"type": "text", "content": "What is this?"}
 PNG = {"type": "blob", "mime_type": "image/png", "modality": "image", "content": "AAAA"}
 
@@ -328,7 +362,7 @@ PNG = {"type": "blob", "mime_type": "image/png", "modality": "image", "content":
     ("messages", "expected"),
     [
         (
-            OPENAI_MESSAGES,
+            openai_messages,
             [
                 {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
                 {
@@ -363,7 +397,7 @@ PNG = {"type": "blob", "mime_type": "image/png", "modality": "image", "content":
             ],
         ),
         (
-            GEMINI_CONTENTS,
+            gemini_contents,
             [
                 {
                     "role": "user",
@@ -393,7 +427,7 @@ PNG = {"type": "blob", "mime_type": "image/png", "modality": "image", "content":
             ],
         ),
         (
-            RESPONSES_INPUT,
+            responses_input,
             [
                 {"role": "user", "parts": [QUESTION]},
                 {"role": "assistant", "id": "msg_1", "status": "completed", "parts": [TEXT]},
@@ -404,7 +438,7 @@ PNG = {"type": "blob", "mime_type": "image/png", "modality": "image", "content":
                 },
             ],
         ),
-        (GEMINI_CONTENTS[0].parts[:1], [{"role": "user", "parts": [QUESTION]}]),
+        (lambda: gemini_contents()[0].parts[:1], [{"role": "user", "parts": [QUESTION]}]),
         (
             ["What is", " this?"],
             [
@@ -438,7 +472,7 @@ PNG = {"type": "blob", "mime_type": "image/png", "modality": "image", "content":
 )
 def test_messages_of_a_client_are_recorded_as_the_conventions_have_them(recorded, messages, expected):
     with tracer.llm_call("m") as llm:
-        llm.input(messages)
+        llm.input(made(messages))
     assert recorded() == {"input.messages": expected}
 
 
@@ -446,15 +480,15 @@ def test_messages_of_a_client_are_recorded_as_the_conventions_have_them(recorded
     ("tool_calls", "call_id"),
     [
         (OPENAI_CHAT["choices"][0]["message"]["tool_calls"], "call_1"),
-        (ChatCompletion.model_validate(OPENAI_CHAT).choices[0].message.tool_calls, "call_1"),
+        (lambda: openai_chat().choices[0].message.tool_calls, "call_1"),
         (ANTHROPIC["content"][2:], "toolu_1"),
-        (genai.GenerateContentResponse.model_validate(GEMINI).function_calls, "1"),
+        (lambda: gemini_response().function_calls, "1"),
         ([{"id": "1", "name": "look_up", "arguments": {"order": 7}}], "1"),
     ],
 )
 def test_an_answer_of_tool_calls_without_a_text_is_recorded(recorded, caplog, tool_calls, call_id):
     with tracer.llm_call("m") as llm:
-        llm.output(None, tool_calls=tool_calls)
+        llm.output(None, tool_calls=made(tool_calls))
     assert recorded() == {"output.messages": [{"role": "assistant", "parts": [call(call_id)]}]}
     assert caplog.messages == []
 

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import openai
 import pytest
-from google import genai
-from google.genai.types import HttpOptions
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -266,12 +263,16 @@ GEMINI_ANSWER = answer("r-1", "gemini-2.5-flash-001", "STOP", THOUGHT, TEXT, cal
 
 
 def test_chunks_of_openais_chat_completions(server: str, recorded: Any) -> None:
+    import openai
+
     with llm_call("m") as llm, openai.OpenAI(base_url=f"{server}/v1", api_key="k") as client:
         llm.record(list(client.chat.completions.create(model="m", messages=MESSAGES, stream=True)))  # type: ignore[call-overload]
     assert recorded() == CHAT_ANSWER
 
 
 def test_events_of_openais_responses(server: str, recorded: Any) -> None:
+    import openai
+
     with llm_call("m") as llm, openai.OpenAI(base_url=f"{server}/v1", api_key="k") as client:
         llm.record(list(client.responses.create(model="m", input="?", stream=True)))
     assert recorded() == RESPONSES_ANSWER
@@ -291,13 +292,18 @@ def test_events_of_anthropics_messages_and_its_final_message(server: str, record
 
 
 def test_chunks_of_gemini(server: str, recorded: Any) -> None:
-    client = genai.Client(api_key="k", http_options=HttpOptions(base_url=server))
+    from google import genai
+
+    client = genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=server))
     with llm_call("m") as llm:
         llm.record(list(client.models.generate_content_stream(model="gemini-2.5-flash", contents="?")))
     assert recorded() == GEMINI_ANSWER
 
 
 def test_chunks_of_the_async_clients(server: str, recorded: Any) -> None:
+    import openai
+    from google import genai
+
     async def ask_openai() -> None:
         async with openai.AsyncOpenAI(base_url=f"{server}/v1", api_key="k") as client:
             with llm_call("m") as llm:
@@ -314,7 +320,7 @@ def test_chunks_of_the_async_clients(server: str, recorded: Any) -> None:
                 llm.record([event async for event in stream])
 
     async def ask_gemini() -> None:
-        client = genai.Client(api_key="k", http_options=HttpOptions(base_url=server)).aio
+        client = genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=server)).aio
         with llm_call("m") as llm:
             stream = await client.models.generate_content_stream(model="gemini-2.5-flash", contents="?")
             llm.record([chunk async for chunk in stream])

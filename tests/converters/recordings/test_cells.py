@@ -8,8 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import dateutil.tz
-import numpy
-import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +29,8 @@ def as_arrays(value: Any) -> Any:
         return {key: as_arrays(item) for key, item in value.items()}
     if not isinstance(value, list):
         return value
+    import numpy
+
     array = numpy.empty(len(value), dtype=object)
     array[:] = [as_arrays(item) for item in value]
     return array
@@ -43,6 +43,9 @@ def test_objects_are_the_same_however_pandas_wrote_them(value: list[Any]) -> Non
 
 
 def test_what_libraries_call_a_value_is_that_value() -> None:
+    import numpy
+    import pandas
+
     at = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
     written = {"at": at, "pandas": pandas.Timestamp(at), "gap": float("nan"), "count": numpy.int64(3)}
     assert cell(str([written | {"done": numpy.bool_(True)}])) == [

@@ -8,13 +8,11 @@ import io
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import orjson
-import pandas
 import pyarrow.parquet
 import pytest
 from paths import FIXTURES
@@ -71,13 +69,14 @@ def test_an_export_makes_the_session_of_its_original(file: str, original: str, t
     assert facts(session) == facts(expected)
 
 
-@pytest.mark.parametrize("read_frame", [pandas.read_parquet, partial(pandas.read_json, lines=True)])
-def test_phoenix_s_frame_as_csv_makes_the_session_of_its_original(
-    read_frame: Callable[[Path], pandas.DataFrame], tmp_path: Path
-) -> None:
-    is_parquet = read_frame is pandas.read_parquet
+@pytest.mark.parametrize("is_parquet", [True, False])
+def test_phoenix_s_frame_as_csv_makes_the_session_of_its_original(is_parquet: bool, tmp_path: Path) -> None:
+    import pandas
+
     file = "phoenix_dataframe.parquet" if is_parquet else "phoenix_dataframe.jsonl.gz"
-    read_frame(RECORDINGS / file).to_csv(tmp_path / "frame.csv")
+    path = RECORDINGS / file
+    frame = pandas.read_parquet(path) if is_parquet else pandas.read_json(path, lines=True)
+    frame.to_csv(tmp_path / "frame.csv")
     (expected,) = recorded_sessions(
         "openai_agents_openinference" if is_parquet else "langgraph_openinference"
     )

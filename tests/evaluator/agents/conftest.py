@@ -1,6 +1,9 @@
-"""What is loaded before these tests: pytester forgets what a run inside this process imports first.
+"""What is loaded before these tests: pytester forgets what a run inside this process imports first."""
 
-numpy, which scipy needs, cannot be loaded twice.
-"""
+import pytest
 
-import scipy.stats  # noqa: F401
+
+@pytest.fixture(scope="session", autouse=True)
+def _numpy() -> None:
+    """scipy needs numpy, which cannot be loaded twice."""
+    import scipy.stats  # noqa: F401

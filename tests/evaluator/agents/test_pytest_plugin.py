@@ -20,12 +20,16 @@ from paths import ROOT
 import spangrade
 import spangrade.evaluator.conversation_runner
 
-# Nor can the client of Gemini and what it imports late: its transport would not know its own errors again.
-for module in ("google.genai", "httpcore", "httpcore2", "aiohttp"):
-    with contextlib.suppress(ImportError):
-        importlib.import_module(module)
-
 pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded():
+    """Nor can the client of Gemini and what it imports late: its transport would not know its own errors."""
+    for module in ("google.genai", "httpcore", "httpcore2", "aiohttp"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+
 
 EVALS = """
 import pytest

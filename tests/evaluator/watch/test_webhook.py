@@ -240,9 +240,6 @@ def test_what_is_accepted_is_not_sent_again_however_long_the_next_answer_asks_to
     assert ("it asks to wait for more than a day" in error) == (wait_s == 86_400)
 
 
-BOMB = gzip.compress(bytes(20_000_000))
-
-
 def _endless(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
     while True:
@@ -250,8 +247,9 @@ def _endless(connection: socket.socket) -> None:
 
 
 def _bomb(connection: socket.socket) -> None:
-    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(BOMB)}\r\n\r\n"
-    connection.sendall(head.encode() + BOMB)
+    bomb = gzip.compress(bytes(20_000_000))
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
+    connection.sendall(head.encode() + bomb)
 
 
 def _slow(connection: socket.socket) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from spangrade.evaluator.statistics.comparison.exact import at_least_p, at_most_p, score
 
@@ -20,7 +20,11 @@ def summed(gained: int, lost: int, questions: int, difference: float) -> float:
     ]
     shares = np.linspace(max(0.0, -difference), (1 - difference) / 2, 1_000)
     return max(
-        sum(stats.multinomial.pmf(extreme, questions, [p + difference, p, max(0.0, 1 - 2 * p - difference)]))
+        sum(
+            scipy.stats.multinomial.pmf(
+                extreme, questions, [p + difference, p, max(0.0, 1 - 2 * p - difference)]
+            )
+        )
         for p in shares
     )
 
@@ -37,7 +41,7 @@ def test_the_p_value_is_the_sum_over_all_outcomes_as_extreme(
 def test_without_a_margin_the_score_is_that_of_mcnemar() -> None:
     """scipy has no exact unconditional test of pairs; the conditional one is never below half of it here."""
     assert float(score(3, 12, 40, 0.0)) == pytest.approx(-9 / np.sqrt(15))
-    unconditional, conditional = at_most_p(3, 12, 40, 0.0), stats.binomtest(3, 15).pvalue / 2
+    unconditional, conditional = at_most_p(3, 12, 40, 0.0), scipy.stats.binomtest(3, 15).pvalue / 2
     assert conditional / 2 < unconditional < conditional
 
 

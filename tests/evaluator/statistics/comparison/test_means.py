@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.evaluator.statistics.comparison.means import MIN_QUESTIONS, mean_difference, median_difference
@@ -53,7 +53,7 @@ def test_below_200_questions_there_is_the_factor_and_the_exact_test_of_all_excha
 def test_many_questions_have_students_interval() -> None:
     before, after = costs(2_500, 1), costs(2_500, 2, 1.1)
     found = mean_difference(before, after, -float("inf"), is_paired=True).at()
-    test = stats.ttest_rel([b for (b,) in after], [a for (a,) in before])
+    test = scipy.stats.ttest_rel([b for (b,) in after], [a for (a,) in before])
     assert isinstance(found, Difference)
     assert found[:4] == pytest.approx(
         (np.mean(after) - np.mean(before), *test.confidence_interval(), test.pvalue)
@@ -76,7 +76,7 @@ def test_a_median_has_the_interval_of_order_statistics() -> None:
     before, after = costs(40, 1), costs(40, 2)
     found = median_difference(before, after, 0.0, is_paired=True).at()
     ratios = sorted(b / a for (a,), (b,) in zip(before, after, strict=True))
-    rank = int(stats.binom.ppf(0.025, 40, 0.5))
+    rank = int(scipy.stats.binom.ppf(0.025, 40, 0.5))
     assert isinstance(found, Difference)
     assert found[1:3] == (pytest.approx(ratios[rank - 1]), pytest.approx(ratios[40 - rank]))
     assert median_difference(before, after, 0.0, is_paired=False) == TooLittle(

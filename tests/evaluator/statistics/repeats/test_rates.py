@@ -6,8 +6,8 @@ from itertools import combinations
 from statistics import fmean, variance
 
 import pytest
+import scipy
 from coverage_of_repeats import LOWEST, QUESTIONS, shares
-from scipy import stats
 
 from spangrade.evaluator.statistics.repeats.rates import Rate, Tries, pass_at_k, pass_hat_k, rate, rates
 
@@ -52,7 +52,7 @@ def test_below_twenty_questions_there_is_no_interval() -> None:
 
 def test_questions_that_always_pass_or_never_do_have_agresti_and_coulls_interval_of_the_questions() -> None:
     found = rate([1.0] * 30 + [0.0] * 10, 400)
-    t = float(stats.t.ppf(0.975, 39))
+    t = float(scipy.stats.t.ppf(0.975, 39))
     center = (30 + t**2 / 2) / (40 + t**2)
     half = t * (center * (1 - center) / (40 + t**2)) ** 0.5
     assert found == pytest.approx((0.75, center - half, center + half), abs=2e-5)
@@ -64,7 +64,7 @@ def test_questions_that_are_alike_have_the_interval_of_more_observations() -> No
     added = [*values, 0.0, 1.0]
     number = 40 * fmean(added) * (1 - fmean(added)) / variance(added)
     assert 150 < number < 400
-    t = float(stats.t.ppf(0.975, 39))
+    t = float(scipy.stats.t.ppf(0.975, 39))
     center = (0.7 * number + t**2 / 2) / (number + t**2)
     half = t * (center * (1 - center) / (number + t**2)) ** 0.5
     assert found == pytest.approx((0.7, center - half, center + half), abs=2e-5)

@@ -9,7 +9,7 @@ from statistics import fmean, variance
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from spangrade.evaluator.statistics.trends.mean import Mean, Summary, arithmetic
 
@@ -31,13 +31,13 @@ def summary(values: Sequence[float], bounds: tuple[float, float] = SHARE) -> Sum
 
 def students(values: Sequence[float]) -> tuple[float, float]:
     """Return scipy's interval of a mean."""
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    interval = scipy.stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
     return float(interval.low), float(interval.high)
 
 
 @pytest.mark.parametrize(("passed", "number"), [(0, 1), (3, 7), (19, 20), (180, 200)])
 def test_a_share_has_wilsons_interval(passed: int, number: int) -> None:
-    expected = stats.binomtest(passed, number).proportion_ci(0.95, method="wilson")
+    expected = scipy.stats.binomtest(passed, number).proportion_ci(0.95, method="wilson")
     found = arithmetic(summary([1.0] * passed + [0.0] * (number - passed)), SHARE)
     assert found == pytest.approx((passed / number, expected.low, expected.high), abs=1e-12)
 
@@ -50,7 +50,7 @@ def test_a_score_on_a_scale_has_students_interval_from_thirty_questions_on() -> 
 def test_few_scores_on_a_scale_have_wilsons_interval_of_the_same_share() -> None:
     # 4 of 5 stars on average is three quarters of the scale from 1 to 5, as 15 of 20 is
     found = arithmetic(summary([3.0, 5.0] * 10, (1.0, 5.0)), (1.0, 5.0))
-    expected = stats.binomtest(15, 20).proportion_ci(0.95, method="wilson")
+    expected = scipy.stats.binomtest(15, 20).proportion_ci(0.95, method="wilson")
     assert found == pytest.approx((4.0, 1 + 4 * expected.low, 1 + 4 * expected.high))
 
 
@@ -82,7 +82,7 @@ def test_wilsons_interval_contains_the_true_rate_in_at_least_90_of_100_cases() -
         intervals = [arithmetic(summary([1.0] * k + [0.0] * (number - k)), SHARE) for k in range(number + 1)]
         for rate in (0.5, 0.8, 0.9, 0.95):
             covered[number, rate] = sum(
-                float(stats.binom.pmf(k, number, rate))
+                float(scipy.stats.binom.pmf(k, number, rate))
                 for k, (_, low, high) in enumerate(intervals)
                 if low is not None and high is not None and low <= rate <= high
             )
@@ -114,5 +114,5 @@ def test_with_rare_costs_of_fifty_times_an_interval_contains_the_true_mean_in_90
     drawn = np.exp(0.5 * random.standard_normal((1_000, 1_000)))
     drawn[random.random(drawn.shape) < 0.02] *= 50
     truth = math.exp(0.125) * (1 + 0.02 * 49)
-    half = stats.t.ppf(0.975, 999) * drawn.std(axis=1, ddof=1) / math.sqrt(1_000)
+    half = scipy.stats.t.ppf(0.975, 999) * drawn.std(axis=1, ddof=1) / math.sqrt(1_000)
     assert 0.9 <= np.mean(np.abs(drawn.mean(axis=1) - truth) <= half) <= 0.95

@@ -13,9 +13,9 @@ from typing import Any
 import command_line
 import many_sessions
 import pytest
+import scipy
 from command_line import Spangrade
 from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
-from scipy import stats
 
 import spangrade as package
 from spangrade.evaluator.statistics.trends.trend import By, Point, Trend
@@ -65,9 +65,9 @@ def as_json(spangrade: Spangrade, *arguments: str) -> Any:
 
 
 def test_sessions_of_a_question_count_as_one_value(graded: Path, spangrade: Spangrade) -> None:
-    low, high = stats.binomtest(4, 4).proportion_ci(0.95, method="wilson")
+    low, high = scipy.stats.binomtest(4, 4).proportion_ci(0.95, method="wilson")
     share = 5 / 8  # of q0 to q3: 0, ½, 1, 1
-    z2 = float(stats.norm.ppf(0.975)) ** 2
+    z2 = float(scipy.stats.norm.ppf(0.975)) ** 2
     center, half = (share + z2 / 8) / (1 + z2 / 4), math.sqrt(z2 * share * (1 - share) / 4 + z2**2 / 64)
     second = [center - half / (1 + z2 / 4), center + half / (1 + z2 / 4)]
     value = as_json(spangrade, "passed")
