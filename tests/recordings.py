@@ -63,6 +63,13 @@ def sessions(records: Iterable[Span | LogRecord], db: Path) -> list[Session]:
         return list(load(store))
 
 
+def sessions_of_file(file: Path, db: Path) -> list[Session]:
+    """Return the sessions that a file makes, each part of which can be read; as `sessions`."""
+    given = list(read(file))
+    assert [one for one in given if isinstance(one, Problem)] == []
+    return sessions((one for one in given if not isinstance(one, Problem)), db)
+
+
 def _derived_alone(records: Sequence[Span | LogRecord]) -> list[Session] | None:
     """Return the sessions of spans that need no look at other traces, as an import derives them.
 

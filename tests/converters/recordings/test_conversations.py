@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import FIXTURES
+from recordings import sessions_of_file
 from short_form import examples
 
 import spangrade
@@ -118,9 +119,7 @@ def sessions(tmp_path: Path, content: Any, *, lines: bool = False) -> list[Sessi
     """Return the sessions in a file of JSON, or of JSON Lines."""
     file = tmp_path / "file"
     file.write_text("\n".join(map(json.dumps, content)) if lines else json.dumps(content))
-    with spangrade.open(":memory:", settings=None) as db:
-        db.import_files(file, strict=True)
-        return list(db)
+    return sessions_of_file(file, tmp_path / "s.duckdb")
 
 
 def told(session: Session) -> tuple[Any, ...]:

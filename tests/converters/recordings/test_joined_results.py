@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recordings import sessions_of_file
 
-import spangrade
 from spangrade import Session
 
 USER = {"role": "user", "content": "Mail Bo the report"}
@@ -114,9 +114,7 @@ def session_of(tmp_path: Path, document: Any) -> Session:
     """Return the one session of a file."""
     file = tmp_path / "file.json"
     file.write_text(json.dumps(document))
-    with spangrade.open(":memory:", settings=None) as db:
-        db.import_files([file], strict=True)
-        (session,) = db
+    (session,) = sessions_of_file(file, tmp_path / "s.duckdb")
     return session
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recordings import sessions_of_file
 
-import spangrade
 from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.spans.answers import is_answer
 
@@ -95,9 +95,7 @@ def test_an_answer_given_as_a_call_is_the_reply(form: str, name: str, tmp_path: 
     }[form]
     file = tmp_path / "file.json"
     file.write_text(json.dumps(document))
-    with spangrade.open(":memory:", settings=None) as db:
-        db.import_files([file], strict=True)
-        sessions = list(db)
+    sessions = sessions_of_file(file, tmp_path / "s.duckdb")
     replies = [turn.final_response for session in sessions for turn in session.turns]
     calls = [one.tool_name for s in sessions for one in (*s.tool_interactions, *s.requested_calls)]
     if is_answer(name):

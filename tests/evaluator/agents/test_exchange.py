@@ -677,7 +677,6 @@ def test_an_agent_that_ends_the_run_does_not_end_it_as_passed(folder, name, what
     assert (done.code, done.err[-1]) == (2, line)
 
 
-@pytest.mark.exhaustive
 def test_what_an_agent_does_to_the_whole_process_makes_no_run_pass(folder):
     write_agent(folder, "odd_process", ODD)
     write_golden(folder)

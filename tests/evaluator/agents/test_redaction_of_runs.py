@@ -59,7 +59,6 @@ def verdicts():
     return {grade.question_id: grade.verdict for grade in grades}
 
 
-@pytest.mark.exhaustive
 def test_a_run_stores_no_secret_and_judges_what_it_saw(folder):
     done = spangrade("run", "masked_agent.py:answer", "golden.json", "--out", "out", "--name", "main")
     assert done.code == 1

@@ -117,7 +117,6 @@ def test_a_question_that_flips_is_one_line_of_the_comparison(shop):
     )
 
 
-@pytest.mark.exhaustive
 def test_with_gates_the_comparison_decides_in_place_of_failed_sessions(shop):
     run = ["run", "shop_agent.py:answer", "golden.json", "--name"]
     assert spangrade(*run, "base").code == 1

@@ -55,7 +55,6 @@ def expected(file: str, folder: str) -> dict[str, str]:
     return dict.fromkeys(files, file) | {"results": folder}
 
 
-@pytest.mark.exhaustive
 def test_commands_create_files_for_their_owner_alone(tmp_path: Path) -> None:
     assert everything(tmp_path) == expected("600", "700")
 

@@ -135,7 +135,6 @@ def test_an_unknown_model_of_the_environment_is_reported_too_unless_nothing_may_
     assert len(gemini.checks) == 1
 
 
-@pytest.mark.exhaustive
 def test_an_outage_of_the_judge_is_not_the_agents_failure(
     gemini: GeminiStandIn, folder: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
 ) -> None:

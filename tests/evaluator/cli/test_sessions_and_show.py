@@ -122,7 +122,6 @@ def test_a_list_that_is_cut_says_so(spangrade: Spangrade, graded: Path) -> None:
     assert "raise" not in whole[-1]
 
 
-@pytest.mark.exhaustive
 def test_a_table_has_a_hundred_sessions_and_the_list_of_all_a_line_for_each(
     spangrade: Spangrade, tmp_path: Path
 ) -> None:

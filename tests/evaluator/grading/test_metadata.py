@@ -118,7 +118,6 @@ def tagged(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.exhaustive
 def test_a_grade_filters_and_groups_by_metadata(spangrade: Spangrade, tmp_path: Path, tagged: Path) -> None:
     command = ("grade", tagged, "--db", tmp_path / "s.duckdb", "--spans", SAMPLE / "spans.otlp.jsonl")
     done = spangrade(*command, "--group-by", "metadata.topic", "--out", tmp_path / "out", "--format", "json")

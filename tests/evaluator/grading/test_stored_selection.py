@@ -61,7 +61,6 @@ def test_a_requested_metric_without_a_threshold_is_measured(db: public.Database)
     assert {session.reason for session in run.sessions} == {"no gate applies to it"}
 
 
-@pytest.mark.exhaustive
 def test_sessions_are_chosen_by_time_agent_model_and_id(db: public.Database) -> None:
     times = {row["session_id"]: row["started_at"] for row in db.list_sessions().rows()}
     second = sorted(times.values())[1].replace(microsecond=0)  # times are in whole seconds

@@ -170,7 +170,6 @@ def test_pages_are_read_while_another_process_writes(tmp_path: Path) -> None:
         assert listed_in(served) == {"first", *(f"conversation-{number}" for number in (1, 2, 3, 4))}
 
 
-@pytest.mark.exhaustive
 def test_lists_have_the_sessions_that_were_selected(tmp_path: Path) -> None:
     db = record(tmp_path, "first")
     spangrade_api.open(db).import_files(SAMPLE / "spans.otlp.jsonl")

@@ -221,7 +221,6 @@ def test_a_part_that_does_not_exist_is_none(hostile: Path, name_: str, values: d
         assert session_part(store, SESSION_ID, name_, values) is None
 
 
-@pytest.mark.exhaustive
 def test_a_large_session_opens_without_its_spans_and_loads_them_in_portions(tmp_path: Path) -> None:
     db = tmp_path / "large.duckdb"
     with Store.open(db) as store:

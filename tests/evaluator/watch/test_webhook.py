@@ -351,7 +351,6 @@ def test_the_url_comes_from_a_file_and_on_the_command_line_it_is_warned_of(
     )
 
 
-@pytest.mark.exhaustive
 def test_what_another_installation_wrote_is_not_signed_and_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
