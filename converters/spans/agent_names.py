@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, ToolUse
+from spangrade.converters.spans.observation import ModelCall, Observation, RunSpan, ToolUse, Trait
 from spangrade.converters.spans.values import first_text, is_removed, json_object, parse_json, text
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
@@ -100,11 +100,11 @@ def with_agent(observation: Observation, span: Span) -> Observation:
         return observation._replace(candidate=name_in(span.name))
     if not observation.is_agent:
         return observation
-    is_node = _is_plumbing(observation, attributes)
-    if not is_node and (span.scope_name or "").startswith(_OF_NODES):
+    trait: Trait | None = "is_workflow" if _is_plumbing(observation, attributes) else None
+    if (span.scope_name or "").startswith(_OF_NODES):
         explicit = declared == observation.name or any(name in attributes for name in _EXPLICIT)
-        is_node = not explicit
-    return observation._replace(traits=observation.traits | {"is_node"}) if is_node else observation
+        trait = trait if explicit else "is_node"
+    return observation if trait is None else observation._replace(traits=observation.traits | {trait})
 
 
 def name_in(span_name: str) -> str | None:

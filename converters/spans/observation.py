@@ -27,6 +27,7 @@ Trait = Literal[
     "is_check",  # the span of a guardrail or an evaluator
     "interrupted",  # a tool's span ended to wait for a person
     "is_node",  # a node of a graph, which an instrumentation takes for an agent
+    "is_workflow",  # an agent with the name of a workflow: it may only hold agents together
     "named_by_span",  # nothing names the tool but the name of its span
     "inferred",  # the texts of a turn, from a pair of question and answer that no convention names
     "of_bus",  # a message between agents, which repeats what a model answered
@@ -34,6 +35,7 @@ Trait = Literal[
     "of_protocol",  # recorded by the protocol between an agent and its tools (MCP)
     "of_provider",  # the model's provider ran the tool
     "of_server",  # recorded by the server of that protocol, where the client may have recorded the call, too
+    "of_voice",  # a turn by the pauses of a voice stack, which may hold no utterance of the user, or several
     "of_user",  # stands for a message that the user gives a run which goes on
     "only_alone",  # a run's tokens count only where no model call records any
     "only_requested",  # a tool's call that has neither a span nor a result

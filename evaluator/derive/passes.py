@@ -33,6 +33,7 @@ from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
 from spangrade.evaluator.derive.tokens import with_sound_tokens
 
 _DOUBTFUL: Traits = frozenset({"by_content", "by_shape", "inferred", "of_bus"})
+_PLUMBING: Traits = frozenset({"is_node", "is_workflow"})
 
 
 def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Observation]:
@@ -156,26 +157,29 @@ def with_declared_agents(tree: Tree) -> Tree:
 
 
 def without_plumbing(tree: Tree) -> Tree:
-    """Return the tree in which a node of a graph is an agent only if a model call names it, or is its own.
+    """Return the tree in which a node of a graph is an agent only if a model call names it.
 
-    A call is the node's own if no other agent's run is between them, and it names no other agent.
+    A model call below it says nothing: nodes of any kind call models. An agent with the name of a workflow is
+    none if another agent is below it and no model call is its own.
     """
-    nodes = [run for run in tree.agents if "is_node" in run.traits]
-    if not nodes:
+    doubtful = [run for run in tree.agents if not _PLUMBING.isdisjoint(run.traits)]
+    if not doubtful:
         return tree
-    calling: set[tuple[str, str | None]] = set()
-    own: set[Node] = set()
-    for call in tree.model_calls:
-        if call.agent:
-            calling.add((call.span.trace_id, call.agent))
-        above = tree.agent_above(call)
-        if above is not None and call.agent in (None, above.name):
-            own.add(above.span.node)
+    calling = {(call.span.trace_id, call.agent) for call in tree.model_calls if call.agent}
+    calls = [call for call in tree.model_calls if call.agent is None]
+    own = {above.span.node for call in calls if (above := tree.agent_above(call)) is not None}
+    holding: set[Node] = set()
+    for run in tree.agents:
+        above = tree.agent_above(run)
+        while above is not None and above.span.node not in holding:
+            holding.add(above.span.node)
+            above = tree.agent_above(above)
     return tree.changed(
         {
             run.span.node: run._replace(is_agent=False, name=None, agent=None)
-            for run in nodes
-            if run.span.node not in own and (run.span.trace_id, run.name) not in calling
+            for run in doubtful
+            if (run.span.trace_id, run.name) not in calling
+            and ("is_node" in run.traits or (run.span.node in holding and run.span.node not in own))
         }
     )
 
@@ -261,7 +265,11 @@ BEFORE_THE_TREE: Sequence[Pass[Sequence[Observation]]] = (
 IN_THE_TREE: Sequence[Pass[Tree]] = (
     Pass("checks", "a guardrail or an evaluator made it: its text is not the reply", with_checks),
     Pass("declared_agents", "it is the outermost run that an agent is declared on", with_declared_agents),
-    Pass("plumbing", "it is a node of a graph that calls no model as an agent", without_plumbing),
+    Pass(
+        "plumbing",
+        "it is a node of a graph, or a workflow of agents, and no model call names it",
+        without_plumbing,
+    ),
     Pass("span_names", "no span names its agent: its own name does", with_agents_named_by_spans),
     Pass("topmost_runs", "a function is a run only where no agent's work is around it", with_topmost_runs),
     Pass("parts_of_calls", "it is a part of the tool's call around it", without_parts_of_calls),

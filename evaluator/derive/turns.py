@@ -195,7 +195,7 @@ def _continues(turn: Group, group: Group) -> bool:
     if not group.starts_a_turn:
         return True
     if group.turns:
-        return False
+        return _is_same_utterance(turn, group)
     if same_trace and _is_within(turn, group):
         return True
     if _asks_again(turn, group):
@@ -210,6 +210,19 @@ def _continues(turn: Group, group: Group) -> bool:
     if continues is not None:
         return continues or _is_unanswered(turn, group)
     return same_trace and all(isinstance(o, ModelCall) for o in group.tops)
+
+
+def _is_same_utterance(turn: Group, group: Group) -> bool:
+    """Return whether turns of a voice stack have one message of the user, which is in no history once more.
+
+    Such a stack begins a turn after a pause, as when a tool takes long.
+    """
+    message = group.user_input
+    if message is None or message != turn.user_input:
+        return False
+    if not all("of_voice" in o.traits for o in (*turn.turns, *group.turns)):
+        return False
+    return times_asked(turn.exchanging, message) == times_asked(group.exchanging, message)
 
 
 def _resumes(turn: Group, group: Group) -> bool:
@@ -430,7 +443,7 @@ def turn_starts(members: Sequence[Work], tops: Sequence[Work], tree: Tree) -> li
     of its message, or of another agent's answer, is not one.
     """
     exchanging = with_messages(members)
-    if any(isinstance(o, TurnSpan) for o in exchanging):
+    if any(isinstance(o, TurnSpan) and "of_voice" not in o.traits for o in exchanging):
         return []
     asking = [o for o in exchanging if o.exchange.user_input]
     messages = {o.exchange.user_input for o in asking}

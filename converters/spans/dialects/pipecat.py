@@ -51,6 +51,7 @@ DIALECT = Dialect(
     fixes={
         None: _any,
         "llm": lambda call, *_: changed(call, text_only=True),
+        "turn": lambda turn, *_: changed(turn, of_voice=True),
         "tool": failing("tool.result_status", "error"),
     },
     advice=Advice(

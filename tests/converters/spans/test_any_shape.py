@@ -348,7 +348,9 @@ LANGCHAIN = "openinference.instrumentation.langchain"
 @pytest.mark.parametrize(
     ("run", "scope", "call", "agents"),
     [
-        ({}, LANGCHAIN, {}, ["planner"]),
+        ({}, LANGCHAIN, {}, None),
+        ({}, LANGCHAIN, {"metadata": '{"lc_agent_name": "planner"}'}, ["planner"]),
+        ({"agent.name": "planner"}, LANGCHAIN, {}, ["planner"]),
         ({}, LANGCHAIN, {"metadata": '{"lc_agent_name": "shop"}'}, ["shop"]),
         ({"agent.name": "planner"}, "lib", {"metadata": '{"lc_agent_name": "shop"}'}, ["planner", "shop"]),
         ({}, LANGCHAIN, None, None),
@@ -356,7 +358,7 @@ LANGCHAIN = "openinference.instrumentation.langchain"
         ({"agent.name": "Memory.before_agent"}, "lib", {}, None),
     ],
 )
-def test_a_node_is_an_agent_if_a_model_call_names_it_or_is_its_own(
+def test_a_node_is_an_agent_if_a_model_call_names_it_not_because_one_lies_below_it(
     run: dict[str, Any], scope: str, call: dict[str, Any] | None, agents: list[str] | None, tmp_path: Path
 ) -> None:
     root = span(1, None, {"openinference.span.kind": "CHAIN"}, scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from builders import observed_fields
 from recordings import dotted
 
@@ -56,6 +57,36 @@ def test_each_turn_of_a_conversation_is_one_with_its_calls_and_tools() -> None:
         (1, "cart", {"id": 1}, [2]),
         (2, "cart", {"id": 1}, [2]),
     ]
+
+
+SYSTEM = {"role": "system", "content": "Help."}
+HI, CART = ({"role": "user", "content": text} for text in ("Hi", "Cart?"))
+ASKED = {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "cart", "arguments": "{}"}}]}
+FOUND = {"role": "tool", "tool_call_id": "c1", "content": "[2]"}
+HELLO = {"role": "assistant", "content": "Hello."}
+
+
+@pytest.mark.parametrize(
+    ("requests", "turns"),
+    [
+        ([[[SYSTEM, HI]], [[SYSTEM, HI, ASKED, FOUND]]], [("Hi", "Hello.")]),  # a pause while a tool runs
+        ([[[SYSTEM, HI], [SYSTEM, HI, HELLO, CART]]], [("Hi", "Hello."), ("Cart?", "Hello.")]),
+        ([[[HI]], [[HI, HELLO, HI]]], [("Hi", "Hello.")] * 2),  # said twice
+        ([[[HI]], [[CART]]], [("Hi", "Hello."), ("Cart?", "Hello.")]),
+    ],
+)
+def test_one_utterance_of_the_user_is_one_turn(
+    requests: list[list[list[dict[str, Any]]]], turns: list[tuple[str, str]]
+) -> None:
+    spans = [span(1, None, "conversation", {"conversation.id": "c-1"})]
+    for number, calls in enumerate(requests, 1):
+        first = 10 * number
+        spans.append(span(first, 1, "turn", {"turn.number": number})._replace(end_ns=first + 9))
+        for at, messages in enumerate(calls, 1):
+            call = span(first + 2 * at, first, "llm", CALL | {"input": json.dumps(messages)})
+            spans.append(call._replace(end_ns=first + 2 * at + 1))
+    session = build_session("c-1", "conversation", observe(spans, {}))
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == turns
 
 
 def test_a_speech_to_speech_service_is_not_understood() -> None:
