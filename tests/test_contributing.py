@@ -63,10 +63,6 @@ def ran(source: Path, folder: Path, *arguments: object) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 
-def test_each_change_is_of_at_most_two_files() -> None:
-    assert [len(files_of(change)) for change in CHANGES] == [1, 2, 2, 2]
-
-
 @pytest.mark.exhaustive
 def test_what_contributing_adds_works(changed: Path, tmp_path: Path) -> None:
     copy_of_sample(tmp_path / "s.duckdb")

@@ -244,23 +244,6 @@ def test_relative_links_lead_to_files(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_architecture_page_lists_every_module() -> None:
-    listing = ARCHITECTURE.read_text(encoding="utf-8").partition("\n## The folders\n")[2]
-    listed, folder = set(), ""
-    for line in listing.splitlines():
-        if heading := re.match(r"### `([\w/]+)/`", line):
-            folder = heading[1]
-        elif module := re.match(r"\| `([\w/]+\.py)` \|", line):
-            listed.add(f"{folder}/{module[1]}")
-    modules = {
-        str(path.relative_to(ROOT))
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("*.py")
-        if path.name != "__init__.py"
-    }
-    assert listed == modules | {"src/spangrade/__init__.py", "src/spangrade/__main__.py"}
-
-
 def test_the_functions_on_the_path_of_a_span_exist_in_the_modules_that_it_names() -> None:
     path = ARCHITECTURE.read_text(encoding="utf-8").partition("\n## Follow a span\n")[2]
     path = path.partition("\n## ")[0]
@@ -313,15 +296,6 @@ def test_the_page_on_the_api_has_the_methods_of_a_database_with_their_parameters
             assert set(listed[name][:-1]) < set(parameters), name
         else:
             assert sorted(listed[name]) == sorted(parameters), name
-
-
-def test_one_line_of_the_readme_grades_the_sample_and_one_runs_the_tests_as_ci_does() -> None:
-    grades, tests = blocks(ROOT / "README.md", "sh")[:2]
-    start = "python3 -m venv .venv && .venv/bin/pip install "
-    assert grades == f"{start}. && .venv/bin/spangrade grade datasets/customer_service\n"
-    assert tests == f"{start}-e '.[dev]' && .venv/bin/python -m pytest -n auto\n"
-    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert ("readme_block 1\n" in ci, "readme_block 2 &&" in ci) == (True, True)
 
 
 def test_each_environment_variable_is_on_the_page_on_configuration() -> None:

@@ -1,11 +1,12 @@
-"""Idioms of earlier versions that the code and its documentation do not use any more."""
+"""Idioms of earlier versions that names and messages do not use any more."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Iterator
+from functools import cache
 
 from paths import ROOT
 
@@ -26,33 +27,51 @@ IDIOMS = {  # in lower case
     r"hand_off": "handoff in names",
     r"\b(take_in|hand_over|chore|doomed)\b": "import_files, seal, maintenance_task, to_delete",
 }
+ANY = re.compile("|".join(IDIOMS))
+EACH = [re.compile(idiom) for idiom in IDIOMS]
+FOLDERS = ("src/spangrade", "tracer", "converters", "evaluator", "datasets")
 
 
-def written_files() -> list[Path]:
-    folders = ("src/spangrade", "tracer", "converters", "evaluator", "datasets", "docs", "tests")
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path != Path(__file__)]
-    return [*ROOT.glob("*.md"), *(path for path in files if path.suffix in {".py", ".md", ".sql"})]
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return the syntax trees of the code, by file."""
+    files = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if not path.is_symlink())
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_bytes()) for path in files}
 
 
-def test_the_glossary_holds() -> None:
-    found = []
-    for path in written_files():
-        text = path.read_text(encoding="utf-8").lower()
-        for idiom, expected in IDIOMS.items():
-            if re.search(idiom, text):
-                found += [
-                    f"{path.relative_to(ROOT)}:{number}: {line.strip()}; expected: {expected}"
-                    for number, line in enumerate(text.splitlines(), 1)
-                    if re.search(idiom, line)
-                ]
+def words(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the names that a module gives and its texts, which messages are made of, in lower case."""
+    described = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, described) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value.lower()
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name.lower()
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg.lower()
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id.lower()
+
+
+def test_names_and_messages_are_without_them() -> None:
+    found = [
+        f"{file}:{line}: {word.strip()[:80]}; expected: {IDIOMS[idiom.re.pattern]}"
+        for file, tree in modules().items()
+        for line, word in words(tree)
+        if (idiom := ANY.search(word)) and (idiom := next(filter(None, (one.search(word) for one in EACH))))
+    ]
     assert found == []
 
 
 def test_public_class_names_are_unique() -> None:
     files = defaultdict(list)
-    for folder in ("tracer", "converters", "evaluator"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    files[node.name].append(str(path.relative_to(ROOT)))
+    for file, tree in modules().items():
+        for node in tree.body if file.startswith(("tracer", "converters", "evaluator")) else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].append(file)
     assert {name: found for name, found in files.items() if len(found) > 1} == {}

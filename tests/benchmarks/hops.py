@@ -2,7 +2,7 @@
 
 Run: `python tests/benchmarks/hops.py [--list]`. Each path runs twice and the second run is counted, so that
 imports and what is prepared once are left out. --list prints the functions by module, in the order of their
-first call. docs/architecture.md quotes the figures.
+first call.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ def test_a_database_has_the_same_sessions_runs_and_scores(tmp_path: Path, spangr
 
 @pytest.mark.parametrize(("command", "code"), [("sessions", 0), ("derive", 0), ("grade", 4)])
 @pytest.mark.short_form("command", 2)
+@pytest.mark.short_form("code", 2)
 def test_the_first_command_heals_doubled_sessions(
     command: str, code: int, tmp_path: Path, spangrade: Spangrade
 ) -> None:
@@ -102,7 +103,7 @@ FIRST = [  # commands as the first that opens the database
 ]
 
 
-@pytest.mark.short_form("words", 10)
+@pytest.mark.short_form("words", 20)
 @pytest.mark.parametrize("words", FIRST, ids=" ".join)
 def test_a_database_opens_under_every_command_and_keeps_what_was_given(
     words: tuple[str, ...], tmp_path: Path, spangrade: Spangrade

@@ -159,6 +159,7 @@ def test_the_session_that_does_what_the_examples_say_passes_each_of_them(graded:
     ],
 )
 @pytest.mark.short_form("change", 6)
+@pytest.mark.short_form("missed", 2)
 def test_a_session_that_differs_from_one_of_the_examples_fails_by_it(
     graded: Any, tmp_path: Path, change: dict[str, Any], missed: str
 ) -> None:

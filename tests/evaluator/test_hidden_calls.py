@@ -93,7 +93,7 @@ def db(tmp_path: Path) -> spangrade.Database:
 @pytest.mark.parametrize("way", HIDING)
 @pytest.mark.parametrize("door", IN_PROCESS)
 @pytest.mark.short_form("door", 4)
-@pytest.mark.short_form("way", 2)
+@pytest.mark.short_form("way", 6)
 def test_matrix_of_agents_in_this_process(db: spangrade.Database, door: str, way: str) -> None:
     found = driven(db, IN_PROCESS[door](way))
     assert passes(found) == [], found
@@ -119,7 +119,7 @@ def held(db: Path, way: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", HIDING)
-@pytest.mark.short_form("way", 3)
+@pytest.mark.short_form("way", 9)
 def test_matrix_of_the_runner_of_tests(tmp_path: Path, way: str) -> None:
     path = tmp_path / "spangrade.duckdb"
     assert held(path, way).keys() == GATES.keys()
@@ -194,7 +194,7 @@ def calls_of(gate: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("way", ANSWERS)
-@pytest.mark.short_form("way", 2)
+@pytest.mark.short_form("way", 6)
 def test_matrix_of_answers(db: spangrade.Database, way: str) -> None:
     def answer(text: str) -> dict[str, Any]:
         return {"text": "ok", **ANSWERS[way](calls_of(text), GATES[text].hidden)}
@@ -204,7 +204,7 @@ def test_matrix_of_answers(db: spangrade.Database, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ANSWERS)
-@pytest.mark.short_form("way", 3)
+@pytest.mark.short_form("way", 6)
 def test_matrix_over_http(db: spangrade.Database, way: str) -> None:
     def respond(path: str, headers: Any, body: Any) -> Any:
         gate = body["text"]
@@ -215,6 +215,7 @@ def test_matrix_over_http(db: spangrade.Database, way: str) -> None:
     assert passes(found) == [], found
 
 
+@pytest.mark.exhaustive
 def test_mirror_over_http(db: spangrade.Database) -> None:
     def respond(path: str, headers: Any, body: Any) -> Any:
         return json_answer({"text": "ok", "tool_calls": calls_of(body["text"])})
@@ -244,7 +245,7 @@ COMPLETIONS: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("way", COMPLETIONS)
-@pytest.mark.short_form("way", 3)
+@pytest.mark.short_form("way", 6)
 def test_matrix_of_chat_completions(db: spangrade.Database, way: str) -> None:
     def respond(path: str, headers: Any, body: Any) -> Any:
         return completion(**COMPLETIONS[way](GATES[body["messages"][-1]["content"]].hidden))
@@ -269,7 +270,7 @@ def imported(db: spangrade.Database, folder: Path, *documents: Any) -> None:
 
 
 @pytest.mark.parametrize("way", [way for way in SPANS if way != NONE])
-@pytest.mark.short_form("way", 3)
+@pytest.mark.short_form("way", 9)
 def test_matrix_of_imported_spans(db: spangrade.Database, tmp_path: Path, way: str) -> None:
     imported(db, tmp_path, otlp(way))
     found = verdicts(db, None)
@@ -285,7 +286,7 @@ OF_BUSES = [name for name in GATES if name != "declared"]  # the bus has no decl
 
 
 @pytest.mark.parametrize("way", [way for way in BUS if way != NONE])
-@pytest.mark.short_form("way", 3)
+@pytest.mark.short_form("way", 6)
 def test_matrix_of_the_messages_of_a_bus(db: spangrade.Database, tmp_path: Path, way: str) -> None:
     imported(db, tmp_path, bus(way))
     found = verdicts(db, None, OF_BUSES)
@@ -298,7 +299,7 @@ def test_mirror_of_the_messages_of_a_bus(db: spangrade.Database, tmp_path: Path)
 
 
 @pytest.mark.parametrize("way", [way for way in MESSAGES if way != NONE])
-@pytest.mark.short_form("way", 2)
+@pytest.mark.short_form("way", 4)
 def test_matrix_of_imported_messages(db: spangrade.Database, tmp_path: Path, way: str) -> None:
     imported(db, tmp_path, *messages(way))
     found = verdicts(db, None, OF_MESSAGES)

@@ -41,6 +41,7 @@ def graded(spangrade: Spangrade, *options: str) -> tuple[int, str]:
     ids=["nothing follows", "a model call", "a call", "an approval", "no replies"],
 )
 @pytest.mark.short_form("turns", 2)
+@pytest.mark.short_form("expected", 2)
 def test_a_session_of_a_question_that_ends_at_the_users_message(
     spangrade: Spangrade, turns: list[Said], expected: tuple[int, str]
 ) -> None:

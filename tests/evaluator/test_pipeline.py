@@ -103,6 +103,7 @@ def test_a_session_that_is_derived_again_meanwhile_is_graded_once(db: Database) 
     assert order == ["conversation-1", "conversation-3", "conversation-4", "conversation-2"]
 
 
+@pytest.mark.exhaustive
 def test_every_session_is_graded_once_if_all_are_derived_again_meanwhile(db: Database) -> None:
     def meanwhile() -> None:
         assert db.derive(all=True) == 4

@@ -294,6 +294,7 @@ def test_the_judge_is_asked_the_same_of_a_row_and_of_a_session(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.short_form("version", 3)
 def test_an_eval_set_is_graded_as_it_is(spangrade: Spangrade, tmp_path: Path, version: str) -> None:
     (evalset,) = (HISTORIES / version).glob("*.evalset.json")
     options = ("--agent-dir", HISTORIES / version, "--output", tmp_path / "run.csv")

@@ -29,7 +29,7 @@ def altered(db: Path, *statements: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["sessions", "show", "lint", "derive", "delete", "import", "grade"])
-@pytest.mark.short_form("command", 3)
+@pytest.mark.short_form("command", 6)
 def test_a_view_under_our_name_is_not_read(command: str, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session_id = str(spangrade.open(db).list_sessions().rows()[0]["session_id"])
     golden = SAMPLE / "customer_service_golden.json"
@@ -61,6 +61,7 @@ def test_sql_does_not_print_a_local_file(db: Path) -> None:
         "CREATE OR REPLACE TABLE derived.progress AS SELECT * REPLACE ('x' AS seq) FROM derived.progress",
     ],
 )
+@pytest.mark.short_form("statement", 3)
 def test_derived_tables_of_another_form_are_derived_again(db: Path, statement: str) -> None:
     before = spangrade.open(db).list_sessions().rows()
     with duckdb.connect(str(db)) as connection:

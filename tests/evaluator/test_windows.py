@@ -27,7 +27,7 @@ COMMANDS: dict[str, Callable[[spangrade.Database], object]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.short_form("command", 2)
+@pytest.mark.short_form("command", 4)
 def test_the_database_is_free_between_steps(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +51,7 @@ def test_the_database_is_free_between_steps(
     assert len(list(db.sessions())) == (3 if command == "delete" else 4)
 
 
+@pytest.mark.exhaustive
 def test_the_share_that_is_done_is_reported_while_files_are_read_and_sessions_derived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_the_tables_are_the_same_whatever_the_number_of_workers(files: list[Path
     assert (results[0][0].spans, results[0][0].records_lost, results[0][0].files_lost) == (44, 1, 1)
 
 
+@pytest.mark.exhaustive
 def test_what_an_import_derives_is_what_is_derived_again(files: list[Path], tmp_path: Path) -> None:
     db = spangrade.open(tmp_path / "s.duckdb", on_problem=lambda problem: None)
     db.import_files(files)

@@ -177,6 +177,7 @@ def long_list(make: Callable[[int], Any], count: int) -> bytes:
     ],
     ids=["a list", "a document that begins with a list"],
 )
+@pytest.mark.short_form("content", 2)
 def test_a_long_list_is_read_in_portions(content: bytes, file: Callable[[bytes], Path]) -> None:
     path = file(content)
     assert len(content) > 20_000_000
@@ -252,6 +253,7 @@ def test_documents_are_read_whatever_stands_between_them(
 
 
 @pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.short_form("indent", 2)
 def test_documents_after_one_that_is_read_in_portions_are_read(
     file: Callable[[bytes], Path], indent: int | None
 ) -> None:

@@ -100,6 +100,7 @@ def test_a_database_that_cannot_be_used_is_told_and_waited_for(tmp_path: Path) -
     assert numbers(db) == list(range(10))
 
 
+@pytest.mark.exhaustive
 def test_a_loader_without_file_descriptors_loads_when_there_are_some_again(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     with receiver(db) as started, requests.Session() as session:

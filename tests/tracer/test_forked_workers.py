@@ -151,6 +151,7 @@ def stored(tmp_path: Path, script: str, *arguments: str) -> list[int]:
 @pytest.mark.parametrize("end", ["close", "terminate"])
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.short_form("end", 2)
+@pytest.mark.short_form("method", 2)
 def test_a_pools_workers_store_their_spans(tmp_path: Path, method: str, end: str) -> None:
     assert stored(tmp_path, POOL, method, end) == list(range(80))
 
@@ -160,6 +161,7 @@ def test_an_executors_workers_store_their_spans(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.short_form("by", 2)
 def test_a_killed_worker_has_stored_its_finished_turns(tmp_path: Path, by: signal.Signals) -> None:
     assert stored(tmp_path, KILLED, str(int(by))) == list(range(80))
 

@@ -342,6 +342,7 @@ def test_json_lines_are_read_one_by_one(file: Callable[[bytes], Path]) -> None:
     assert path.stat().st_size > 20_000_000
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("beginning", "end"),
     [

@@ -126,6 +126,7 @@ def caller(*, sampled: bool, state: TraceState | None = None) -> otel.Context:
 @pytest.mark.parametrize(
     "sampler", [TraceIdRatioBased(0.5), ParentBased(TraceIdRatioBased(0.5))], ids=["ratio", "parent based"]
 )
+@pytest.mark.short_form("sampler", 2)
 def test_no_session_passes_that_a_ratio_sampler_may_have_cut(sampler: Sampler, tmp_path: Path) -> None:
     trace.set_tracer_provider(TracerProvider(sampler=sampler, id_generator=SeededIds()))
     provider = configure(db="shop.duckdb")

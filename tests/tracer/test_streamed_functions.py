@@ -173,7 +173,7 @@ async def first_of(stream):
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-@pytest.mark.short_form("kind", 2)
+@pytest.mark.short_form("kind", 6)
 async def test_a_stream_that_nobody_takes_the_rest_of_is_recorded_up_to_there_and_as_cut_off(kind, turns):
     with tracer.session("c-1"):
         stream = tracer.turn(kind)("q")

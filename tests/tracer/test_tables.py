@@ -27,6 +27,7 @@ def spans(path: Path) -> list[Span]:
     return [record for record in read(path) if isinstance(record, Span)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ending", ["duckdb", "parquet"])
 @pytest.mark.short_form("ending", 2)
 def test_rows_that_do_not_fit_in_memory_together_are_read_in_parts(

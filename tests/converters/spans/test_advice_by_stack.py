@@ -98,7 +98,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.short_form("name", 6)
+@pytest.mark.short_form("name", 12)
 def test_an_import_says_what_a_stack_lacks_and_lint_how_that_stack_records_it(
     name: str, tmp_path: Path, spangrade: Spangrade
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from work import lines_executed
@@ -134,6 +135,7 @@ def test_of_conversations_at_once_without_an_id_each_goes_on_where_it_was() -> N
     assert lines_executed(lambda: observe(spans, {})) < alone
 
 
+@pytest.mark.exhaustive
 def test_reading_a_turn_forgets_its_messages_and_takes_less_work_than_reading_each_call_alone() -> None:
     spans = rounds(100)
     together = observe(spans, {})

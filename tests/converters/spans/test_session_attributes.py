@@ -94,6 +94,7 @@ def test_the_environment_of_a_resource_counts_on_the_agents_spans(kind: str, exp
     ("value", "tags"),
     [('["a", "b"]', ["a", "b"]), ("a, b,", ["a", "b"]), ("[a", None), (3, None), ("", None)],
 )
+@pytest.mark.short_form("value", 3)
 def test_tags_may_be_texts(tmp_path: Path, value: object, tags: list[str] | None) -> None:
     assert row(tmp_path, {"tag.tags": value})["tags"] == tags
 

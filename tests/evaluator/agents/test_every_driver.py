@@ -123,7 +123,7 @@ def verdicts(*arguments):
 
 
 @pytest.mark.parametrize("driver", IN_PROCESS)
-@pytest.mark.short_form("driver", 4)
+@pytest.mark.short_form("driver", 8)
 def test_the_table_of_what_runs_in_this_process(folder, driver):
     agent = write_agents(folder, f"agents_of_{driver}")
     assert verdicts(f"{agent}:{driver}") == ROWS

@@ -290,7 +290,7 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("gate", [*REFERENCES, "an expected call"])
-@pytest.mark.short_form("gate", 2)
+@pytest.mark.short_form("gate", 4)
 def test_gates_over_calls_are_inconclusive_where_what_an_agent_called_is_not_recorded(folder, gate):
     expected = {"reference_tool_interactions": [{"tool_name": "look_up"}]}
     if gate in ("further_calls", "forbidden_calls"):
@@ -341,6 +341,7 @@ def test_a_test_that_expects_no_call_of_an_agent_that_shows_none_says_how_to_rec
     ],
 )
 @pytest.mark.short_form("answer", 3)
+@pytest.mark.short_form("verdict", 2)
 def test_over_http_calls_are_known_if_the_answer_has_them(folder, answer, verdict):
     with served(lambda *asked: json_answer(answer)) as url:
         agent = ["--openai", url, "--model", "m"] if "choices" in answer else ["--http", url]
@@ -364,6 +365,7 @@ def test_over_http_calls_are_known_if_the_answer_has_them(folder, answer, verdic
     ],
 )
 @pytest.mark.short_form("kind", 2)
+@pytest.mark.short_form("content", 3)
 def test_over_http_an_object_with_a_text_is_read_whatever_its_content_type_is(folder, kind, content, verdict):
     with served(lambda *asked: (200, kind, content)) as url:
         asked = [question("Where?", forbidden_tools=["look_up"])]
@@ -372,7 +374,7 @@ def test_over_http_an_object_with_a_text_is_read_whatever_its_content_type_is(fo
 
 
 @pytest.mark.parametrize("call", ["look_up", {"id": "1", "type": "function"}, {"function": {"name": ""}}])
-@pytest.mark.short_form("call", 2)
+@pytest.mark.short_form("call", 4)
 def test_a_requested_call_without_a_name_is_not_none(folder, call):
     message = {"content": "Late.", "tool_calls": [call]}
     with served(lambda *asked: json_answer({"choices": [{"message": message}]})) as url:
@@ -590,6 +592,7 @@ def sending(folder, pause_s, answer):
     [(0.4, True, "failed"), (None, True, "inconclusive"), (None, False, "inconclusive")],
 )
 @pytest.mark.short_form("pause_s", 2)
+@pytest.mark.short_form("is_received", 2)
 def test_spans_of_an_agent_elsewhere_are_awaited_together_where_a_receiver_writes(
     folder, pause_s, is_received, verdict
 ):

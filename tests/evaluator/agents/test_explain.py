@@ -187,6 +187,7 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
     assert graded.out[1].endswith(expected[0].removesuffix(": 2 sessions"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "text",
     ["x " * 500_000, "missing: x " * 100_000, 'expected "x' * 90_000, "expected x, was x" * 60_000],

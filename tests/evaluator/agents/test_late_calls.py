@@ -195,7 +195,7 @@ GATES = {
 
 
 @pytest.mark.parametrize("gate", GATES)
-@pytest.mark.short_form("gate", 2)
+@pytest.mark.short_form("gate", 4)
 def test_a_call_outside_of_the_context_leaves_its_own_tool_unknown(tmp_path: Path, gate: str) -> None:
     references, breaks = GATES[gate]
     if gate == "before":
@@ -253,6 +253,7 @@ def recorded_twice(how: str) -> None:
         ("twice below", "inconclusive"),
     ],
 )
+@pytest.mark.short_form("how", 3)
 def test_a_span_of_another_provider_is_of_the_known_call_with_its_id_or_around_it(
     tmp_path: Path, how: str, expected: str
 ) -> None:
@@ -272,6 +273,7 @@ PROCESSES: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("how", PROCESSES)
+@pytest.mark.short_form("how", 3)
 def test_what_a_process_of_its_own_calls_is_unknown(tmp_path: Path, how: str) -> None:
     found, reason = verdict(tmp_path, agent(PROCESSES[how]), forbidden_tools=["rm"])
     assert (found, "a process of its own" in reason) == ("inconclusive", True)

@@ -126,6 +126,7 @@ def test_spans_that_the_agent_sends_by_itself_join_the_session(tmp_path):
     ids=["error", "type", "list", "redirect", "much", "packed", "packed twice"],
 )
 @pytest.mark.short_form("answered", 3)
+@pytest.mark.short_form("problem", 2)
 def test_an_answer_that_cannot_be_used_fails_the_session(tmp_path, answered, problem):
     with served(lambda *asked: answered) as url, sg.open(tmp_path / "db.duckdb") as db:
         run = db.run(HttpAgent(url), [question("one", "two")])

@@ -300,7 +300,7 @@ def until_stored(folder, size):
 @pytest.mark.parametrize(
     "tag", ["spangrade.repeat=x", "spangrade.repeat=", f"spangrade.repeat={'9' * 5_000}"]
 )
-@pytest.mark.short_form("tag", 2)
+@pytest.mark.short_form("tag", 4)
 def test_a_session_of_a_planted_mark_is_no_repeat_of_a_run_that_is_resumed(shop, tag):
     recorded = Span(
         "1" * 32, "1" * 16, None, "invoke_agent shop", "INTERNAL", 10**18, 10**18 + 1,

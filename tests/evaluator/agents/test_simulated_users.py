@@ -168,7 +168,7 @@ def graded(agent="answer", *more):
 
 
 @pytest.mark.parametrize("user", SOUND)
-@pytest.mark.short_form("user", 2)
+@pytest.mark.short_form("user", 4)
 def test_an_agent_that_asks_back_is_answered_and_graded(shop, user):
     shop.answer = Models(user)
     assert graded() == ("passed", "")
@@ -203,6 +203,7 @@ def test_an_agent_that_fails_a_sound_user_fails(shop, user):
 @pytest.mark.parametrize("agent", ["answer", "claims"])
 @pytest.mark.parametrize("user", [*BY_RULE, *JUDGED])
 @pytest.mark.short_form("user", 9)
+@pytest.mark.short_form("agent", 2)
 def test_a_session_whose_user_broke_is_inconclusive_whatever_the_agent_did(shop, user, agent):
     shop.answer = Models(user)
     why = BY_RULE.get(user, "as the stand-in sees it")
@@ -484,6 +485,7 @@ class Agrees(Models):
     ],
 )
 @pytest.mark.short_form("kind", 4)
+@pytest.mark.short_form("value", 2)
 def test_a_drill_makes_a_tool_fail_and_is_recorded_on_the_call(shop, kind, value, reply, calls):
     drill(kind, value)
     shop.answer = Agrees(gets_it)

@@ -108,6 +108,7 @@ def test_the_terminal_asks_for_what_nothing_says(
     ],
 )
 @pytest.mark.short_form("options", 3)
+@pytest.mark.short_form("error", 2)
 def test_a_question_that_is_not_proved_is_not_written(
     shop: Path, spangrade: Spangrade, options: tuple[str, ...], error: str
 ) -> None:

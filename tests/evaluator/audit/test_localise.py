@@ -37,6 +37,7 @@ def test_evidence_of_a_drill_is_the_call_that_had_the_fault() -> None:
     assert localise.is_enough(every)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the generator is not here")
 def test_evidence_of_a_pair_of_versions_is_where_they_part() -> None:
     every = localise.total(localise.pairs(6).values())

@@ -186,6 +186,7 @@ def test_every_code_has_a_name() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["x" * 200_000, "x\nspangrade: 9 sessions: 9 passed"], ids=["long", "lines"])
 @pytest.mark.short_form("text", 2)
+@pytest.mark.short_form("words", 3)
 def test_a_message_shows_little_of_an_argument_and_no_line_of_it(
     words: tuple[str, ...], text: str, place: Path
 ) -> None:

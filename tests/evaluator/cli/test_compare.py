@@ -164,6 +164,7 @@ def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
         assert {**value, "first": 0, "second": 0} == {**by_name, "first": 0, "second": 0}
 
 
+@pytest.mark.exhaustive
 def test_two_versions_compare_by_their_names(graded: Path, spangrade: Spangrade) -> None:
     by_name = as_json(spangrade("compare", "--all", "--by", "version", "1.4", "1.5", "--format", "json"))
     assert by_name == as_json(spangrade("compare", "--all", *CONDITIONS[0], "--format", "json"))

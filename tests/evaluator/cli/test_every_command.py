@@ -42,8 +42,8 @@ READ = {
 
 
 def every_command(test: Callable[..., None]) -> Callable[..., None]:
-    """Run a test with each command; the suite, with each fifth."""
-    return pytest.mark.short_form("words", 5)(pytest.mark.parametrize("words", COMMANDS, ids=" ".join)(test))
+    """Run a test with each command; the suite, with each tenth."""
+    return pytest.mark.short_form("words", 10)(pytest.mark.parametrize("words", COMMANDS, ids=" ".join)(test))
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,7 @@ def test_commands_create_files_for_their_owner_alone(tmp_path: Path) -> None:
     assert everything(tmp_path) == expected("600", "700")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["option", "variable"])
 @pytest.mark.short_form("how", 2)
 def test_an_explicit_umask_is_followed(tmp_path: Path, how: str) -> None:
@@ -67,6 +68,7 @@ def test_an_explicit_umask_is_followed(tmp_path: Path, how: str) -> None:
     assert everything(tmp_path, *options, **environment) == expected("640", "750")
 
 
+@pytest.mark.exhaustive
 def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
     everything(tmp_path)
     for name in ("s.duckdb", "g.json"):

@@ -94,7 +94,7 @@ def refused(done: Done) -> bool:
 
 
 @pytest.mark.parametrize("free_pages", [0, 2])
-@pytest.mark.short_form("free_pages", 2)
+@pytest.mark.short_form("free_pages", 6)
 @pytest.mark.short_form("words", 4)
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
 def test_a_command_is_one_line_loses_nothing_and_works_once_there_is_room(
@@ -127,6 +127,7 @@ def test_the_reports_in_a_folder_stay_those_of_before(words: tuple[str, ...], di
     assert {file: file.read_bytes() for file in Path("out").iterdir()} == before
 
 
+@pytest.mark.exhaustive
 def test_an_import_that_does_not_fit_is_completed_once_it_does(disk: Disk) -> None:
     fill(disk.folder)
     text = "".join(f"{number:x}" for number in range(700_000))  # 4 MB in hexadecimal digits

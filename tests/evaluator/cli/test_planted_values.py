@@ -83,6 +83,7 @@ def test_a_planted_score_that_is_not_finite_is_shown(
 
 @pytest.mark.short_form("column", 8)
 @pytest.mark.parametrize(("column", "value"), PLANTED)
+@pytest.mark.short_form("value", 2)
 def test_a_planted_value_is_one_line_that_names_its_column(
     column: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,6 +176,7 @@ QUERY = f"""select scope_name as "{ALL.replace(chr(0), "")}", * from spans"""
 )
 @pytest.mark.parametrize("form", ["table", "json"])
 @pytest.mark.short_form("form", 8)
+@pytest.mark.short_form("arguments", 2)
 def test_no_command_prints_a_control_or_obeys_markup(
     hostile_db: Path, arguments: list[str], codes: set[int], form: str
 ) -> None:

@@ -58,6 +58,7 @@ def db(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("free_bytes", [0, 700])
 @pytest.mark.parametrize("command", REPORTS, ids=lambda command: command[0])
 @pytest.mark.short_form("command", 6)
+@pytest.mark.short_form("free_bytes", 2)
 def test_reports_on_a_full_disk_are_one_line_that_names_the_folder(
     command: tuple[str | Path, ...], free_bytes: int, db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +70,7 @@ def test_reports_on_a_full_disk_are_one_line_that_names_the_folder(
 
 
 @pytest.mark.parametrize("command", WRITES, ids=lambda command: command[0])
-@pytest.mark.short_form("command", 3)
+@pytest.mark.short_form("command", 6)
 def test_a_database_on_a_full_disk_is_one_line_that_names_it(
     command: tuple[str | Path, ...], db: Path
 ) -> None:

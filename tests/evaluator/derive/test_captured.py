@@ -67,7 +67,7 @@ CALLED = ("turn", "tool_name", "input_arguments", "output", "call_id")
     [one for one, _ in expected()],
     ids=lambda value: value.stem[:24] if isinstance(value, Path) else "",
 )
-@pytest.mark.short_form("trace", 2)
+@pytest.mark.short_form("trace", 6)
 def test_the_session_log_alone_says_what_was_said_and_called(trace: Path, tmp_path: Path) -> None:
     log = trace.with_name(trace.name.replace("trace_", "session_"))
     alone, recorded = shown(tmp_path / "a.duckdb", log), shown(tmp_path / "r.duckdb", trace, log)

@@ -47,6 +47,7 @@ def calls(spans: Sequence[Span], db: Path) -> list[LLMCall]:
 @pytest.mark.parametrize("other", [(0, 100), (10, 20), (-50, 1), (99, 300), (-50, 300), (0, 0)])
 @pytest.mark.parametrize("trace", [1, 2])
 @pytest.mark.parametrize("output_tokens", [10, 11, None])
+@pytest.mark.short_form("output_tokens", 3)
 def test_the_span_with_content_is_kept_and_completed(
     other: tuple[int, int], trace: int, output_tokens: int | None, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_the_span_with_content_is_kept_and_completed(
         span(2, (1_050, 1_200), CLIENT, **texts("And now?", "Hm.")),  # parallel calls of one client
     ],
 )
+@pytest.mark.short_form("second", 2)
 def test_a_later_one_another_providers_and_another_answer_are_other_calls(
     second: Span, trace: int, tmp_path: Path
 ) -> None:

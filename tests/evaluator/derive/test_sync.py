@@ -63,6 +63,7 @@ def small_steps(in_few_steps: tuple[Session, ...], monkeypatch: pytest.MonkeyPat
     return list(in_few_steps)
 
 
+@pytest.mark.exhaustive
 def test_each_session_is_built_once_when_all_traces_are_linked(
     small_steps: list[Session], tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
 
 
 @pytest.mark.parametrize("records", [1, 5, 8, 24])
+@pytest.mark.short_form("records", 4)
 def test_a_backlog_is_derived_in_parts_each_to_its_end(
     records: int, small_steps: list[Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_backlog_is_derived_in_parts_each_to_its_end(
     assert sorted(set(built_at)) == [*range(records, 24, records), 24]
 
 
+@pytest.mark.exhaustive
 def test_a_part_of_a_backlog_is_built_before_the_next_is_read_however_often_it_is_left(
     small_steps: list[Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

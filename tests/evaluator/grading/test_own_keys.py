@@ -52,6 +52,7 @@ def written(tmp_path: Path, reference: dict[str, Any], **own: Any) -> Path:
     ],
 )
 @pytest.mark.short_form("reference", 2)
+@pytest.mark.short_form("own", 2)
 def test_a_key_that_looks_like_a_reference_and_is_not_read_is_inconclusive(
     spangrade: Spangrade,
     tmp_path: Path,

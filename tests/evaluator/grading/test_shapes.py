@@ -48,6 +48,7 @@ def recorded(folder: Path, shape: str, size: int) -> tuple[Path, list[dict[str, 
     return file, questions
 
 
+@pytest.mark.exhaustive
 @pytest.mark.short_form("shape", 3)
 @pytest.mark.parametrize("shape", ["apart", "agents", "values", "alike", "identical"])
 def test_a_grade_takes_work_by_the_number_of_sessions(shape: str, tmp_path: Path) -> None:
@@ -61,6 +62,7 @@ def test_a_grade_takes_work_by_the_number_of_sessions(shape: str, tmp_path: Path
     assert math.log2(work(240) / work(120)) < MAX_EXPONENT
 
 
+@pytest.mark.exhaustive
 @pytest.mark.short_form("shape", 3)
 @pytest.mark.parametrize("shape", ["apart", "interleaved", "one session"])
 def test_an_import_takes_work_by_the_number_of_spans(shape: str, tmp_path: Path) -> None:
@@ -138,6 +140,7 @@ def test_what_is_read_of_a_session_takes_work_by_the_number_of_its_turns(
     assert math.log2(work(400) / work(200)) < MAX_EXPONENT
 
 
+@pytest.mark.exhaustive
 def test_the_slices_of_a_grade_share_one_index_of_the_questions(tmp_path: Path) -> None:
     file, questions = recorded(tmp_path, "apart", 501)
     database = spangrade.open(tmp_path / "s.duckdb")

@@ -54,6 +54,7 @@ def reasons(run):
 
 
 @pytest.mark.parametrize("scope", STACKS)
+@pytest.mark.short_form("scope", 2)
 def test_the_reason_is_that_texts_are_not_recorded_with_the_advice_of_lint(scope, tmp_path):
     with recorded(tmp_path / "db.duckdb", scope) as db:
         [reason] = reasons(db.grade([QUESTION]))

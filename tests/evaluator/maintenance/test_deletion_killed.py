@@ -125,6 +125,7 @@ def test_a_deletion_killed_at_any_step_is_finished_by_the_next_opening(db: Path,
     assert_deleted(db, size)
 
 
+@pytest.mark.exhaustive
 def test_without_space_for_the_copy_the_database_works_and_the_file_shrinks_later(
     db: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

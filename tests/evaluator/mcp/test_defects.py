@@ -93,6 +93,7 @@ def part_to_read(outline: list[dict[str, Any]]) -> str:
     return next(" ".join(step.split()[:2]) for step in steps if step.startswith("model"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("defect", "found"),
     [

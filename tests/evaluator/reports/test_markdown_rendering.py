@@ -136,5 +136,6 @@ def test_a_run_shows_recorded_text_in_its_own_cell(text: str) -> None:
     assert metrics == [[shown(text), "0.5", "0.5", "0.5", "0", "1", "0", "0"]]
 
 
+@pytest.mark.exhaustive
 def test_a_comparison_fits_a_comment_however_large_the_runs() -> None:
     assert len(hostile_comparison(["x" * 5_000 + str(n) for n in range(60)])) < 65_536

@@ -257,6 +257,7 @@ def test_recorded_text_is_neither_markup_nor_a_control(tmp_path: Path) -> None:
     assert case.name == HOSTILE.replace("\x00", "�").replace("\x1b", "�").replace("\u202e", "�")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", ["x", "&", "𝕏"])
 @pytest.mark.short_form("text", 3)
 def test_the_markdown_fits_a_comment_however_large_the_run(tmp_path: Path, text: str) -> None:

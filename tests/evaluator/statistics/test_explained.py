@@ -39,7 +39,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("causes", [*((one,) for one in CAUSES), PAIRS[0]])
-@pytest.mark.short_form("causes", 2)
+@pytest.mark.short_form("causes", 4)
 def test_a_planted_cause_is_what_failures_are_named_after(many: Path, causes: tuple[str, ...]) -> None:
     assert set(causes) <= set(facts_shown(many, causes, 1))
 

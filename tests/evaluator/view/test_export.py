@@ -64,6 +64,7 @@ def test_the_folder_has_the_grid_and_the_sessions_of_the_report(tmp_path: Path, 
     assert body.get("class") == "workplace"
 
 
+@pytest.mark.exhaustive
 def test_the_beginning_of_an_id_names_the_run(tmp_path: Path, spangrade: Spangrade) -> None:
     database = open_database(tmp_path / "s.duckdb")
     first = database.grade(SAMPLE)
@@ -95,6 +96,7 @@ def test_what_cannot_be_exported_is_an_error_in_one_line(tmp_path: Path, spangra
     assert (done.code, done.err) == (2, ["spangrade: --run names the run to --export: expected both"])
 
 
+@pytest.mark.exhaustive
 def test_a_hostile_session_has_a_page_under_a_harmless_name(tmp_path: Path, spangrade: Spangrade) -> None:
     store_session(tmp_path / "s.duckdb")
     (tmp_path / "golden.json").write_text(json.dumps(golden()), encoding="utf-8")

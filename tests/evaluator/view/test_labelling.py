@@ -191,6 +191,7 @@ def test_a_form_leads_back_to_a_page_of_this_server(served: Served, back: str) -
     assert (answer.status, answer.headers["location"]) == (303, "/review")
 
 
+@pytest.mark.exhaustive
 def test_two_reviewers_label_one_database_at_once(served: Served, db: Path) -> None:
     with serving(db, Reviewer("bob")) as other:
         for one in (served, other):

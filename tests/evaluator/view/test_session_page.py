@@ -241,6 +241,7 @@ def test_a_large_session_opens_without_its_spans_and_loads_them_in_portions(tmp_
         assert len(list(cells(part(store, "large", "table", table="tool_interactions", skip="2800")))) == 198
 
 
+@pytest.mark.exhaustive
 def test_a_message_of_five_megabytes_is_cut_and_loaded_in_portions(tmp_path: Path) -> None:
     db = tmp_path / "large.duckdb"
     message_ = "".join(f"{number:09d} " for number in range(500_000))

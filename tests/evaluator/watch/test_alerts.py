@@ -180,6 +180,7 @@ def test_what_fails_by_one_cause_is_told_once_and_by_two_twice(db: Path) -> None
     assert len({alarms[0].cause for alarms in two}) == len(two)
 
 
+@pytest.mark.exhaustive
 def test_a_stream_that_joins_a_cause_that_is_on_is_shown_and_not_told_again(db: Path) -> None:
     with Store.open(db) as store:
         add_stream(store, Stream(agents=1, failing=0.9), START_NS, DAY_NS // 2)
@@ -222,6 +223,7 @@ def test_an_alert_that_the_settings_have_no_more_ends_its_alarms(db: Path) -> No
     assert [one.ended_ns for one in alarms] == [START_NS + 3 * HOUR_NS]
 
 
+@pytest.mark.exhaustive
 def test_without_alerts_in_the_settings_any_more_the_end_of_their_alarms_is_told_once(db: Path) -> None:
     assert len(bodies_of(db, Stream(agents=1, failing=0.9))) == 1
     clock = Clock(START_NS + DAY_NS)

@@ -37,7 +37,7 @@ def watch(db: Path, clock: Clock, steady: Clock, webhook: Webhook | None = None)
 
 
 @jumps
-@pytest.mark.short_form("jump", 2)
+@pytest.mark.short_form("jump", 4)
 def test_a_session_is_idle_once_that_time_has_passed(jump: int, tmp_path: Path) -> None:
     db, clock, steady = tmp_path / "s.duckdb", Clock(LATER), Clock(0)
     add(db, [("before", OK)])
@@ -54,6 +54,7 @@ def test_a_session_is_idle_once_that_time_has_passed(jump: int, tmp_path: Path) 
 
 
 @jumps
+@pytest.mark.short_form("jump", 4)
 def test_a_restart_grades_what_waited(jump: int, tmp_path: Path) -> None:
     db, clock, steady = tmp_path / "s.duckdb", Clock(LATER), Clock(0)
     add(db, [("before", OK)])
@@ -82,6 +83,7 @@ def test_a_message_is_due_at_once_or_within_a_day(attempts: int, jump: int, tmp_
     assert {(one.id, one.attempts) for one in due} == {("m", attempts)}
 
 
+@pytest.mark.exhaustive
 def test_a_message_that_was_refused_by_a_clock_ahead_is_sent_once_by_the_right_one(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER + 200 * YEAR)
     add(db, [("bad", BAD)])

@@ -182,6 +182,7 @@ def moved(db: Path) -> list[dict[str, Any]]:
     return [{**event, "trace_id": trace_id, "span_id": span_id}]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["phoenix", "mlflow"])
 @pytest.mark.short_form("kind", 2)
 def test_a_score_that_moves_to_another_span_leaves_no_other_behind(db: Path, peer: Peer, kind: str) -> None:
@@ -203,6 +204,7 @@ def test_a_score_that_moves_to_another_span_leaves_no_other_behind(db: Path, pee
         assert there == {f"tr-{place['bad'][0]}": [], f"tr-{good[0]}": [good[1], good[1]]}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["phoenix", "mlflow"])
 @pytest.mark.short_form("kind", 2)
 def test_a_span_that_is_not_there_keeps_no_other_score_back(db: Path, peer: Peer, kind: str) -> None:
@@ -235,6 +237,7 @@ def places_after_grading(db: Path) -> dict[str, tuple[str, str]]:
     ],
 )
 @pytest.mark.short_form("status", 3)
+@pytest.mark.short_form("text", 2)
 def test_whatever_it_answers_is_one_line(
     db: Path, peer: Peer, kind: str, status: int, text: bytes, problem: str | dict[str, str]
 ) -> None:
@@ -253,6 +256,7 @@ def test_whatever_it_answers_is_one_line(
     assert done.code == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["phoenix", "mlflow"])
 @pytest.mark.short_form("kind", 2)
 def test_watch_sends_the_scores_of_each_look_once(db: Path, peer: Peer, kind: str) -> None:

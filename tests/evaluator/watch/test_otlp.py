@@ -34,6 +34,7 @@ def watch(db: Path, clock: Clock) -> Watch:
     return Watch(db, gates, ALL, telemetry=Telemetry(), clock=clock, steady=clock)
 
 
+@pytest.mark.short_form("sink", 2)
 def test_outcomes_are_events_on_the_span_that_the_evidence_names(tmp_path: Path, sink: Sink) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("good", OK), ("bad", BAD), ("quiet", (Said("hello"),))])
@@ -115,6 +116,7 @@ def test_metrics_count_all_sessions_since_the_first_whatever_happened_to_the_pro
     assert sink.points("spangrade.cost")[""].sum == pytest.approx(cost)
 
 
+@pytest.mark.exhaustive
 def test_what_the_sink_refused_is_sent_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("bad", BAD)])

@@ -87,6 +87,7 @@ def test_scores_are_sent_once(db: Path) -> None:
     assert len(sink.logs) == 3
 
 
+@pytest.mark.exhaustive
 def test_a_score_that_changes_and_changes_back_is_sent_each_time(db: Path) -> None:
     with http_sink() as sink:
         for gate in ("tool_success_rate>=1", "tool_success_rate>=0", "tool_success_rate>=1"):
@@ -112,6 +113,7 @@ def test_what_was_refused_is_sent_later_as_it_was(db: Path) -> None:
     assert rows(db, SENT) == [("bad", "tool_success_rate", True), ("good", "tool_success_rate", True)]
 
 
+@pytest.mark.exhaustive
 def test_a_sending_that_is_interrupted_goes_on_where_it_stopped(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_a_restart_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert verdicts(db) == [("first", "passed"), ("second", "failed")]
 
 
+@pytest.mark.exhaustive
 def test_other_gates_grade_every_session_again(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("a", BAD)])
@@ -138,6 +139,7 @@ def test_sessions_before_since_are_left_out(tmp_path: Path) -> None:
     assert verdicts(db) == [("new", "passed")]
 
 
+@pytest.mark.exhaustive
 def test_more_sessions_than_a_batch_holds_are_graded_in_one_look(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER + 10_000 * MINUTE)
     add(db, [(f"s{number}", OK) for number in range(450)])
@@ -185,6 +187,7 @@ class Judging:
         return Judgement(True, 5.0, "fine", 10, 5, self.cost_usd)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("limit", [{"max_calls": 2}, {"max_cost_usd": 0.02}])
 @pytest.mark.short_form("limit", 2)
 def test_the_budget_of_the_judge_is_for_a_day_and_outlasts_a_restart(
@@ -290,6 +293,7 @@ def test_the_grades_of_a_policy_and_day_are_one_rolling_run_that_is_never_the_la
         assert run_summary(store, None, 10).run_id == of_people
 
 
+@pytest.mark.exhaustive
 def test_a_rolling_run_has_one_grade_of_a_session_dated_when_it_was_graded(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("early", BAD), ("late", OK)])
@@ -312,6 +316,7 @@ def test_a_rolling_run_has_one_grade_of_a_session_dated_when_it_was_graded(tmp_p
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_database_of_an_earlier_version_has_its_runs_of_watch_marked(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     add(db, [("one", OK)])

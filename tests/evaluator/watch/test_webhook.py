@@ -224,6 +224,7 @@ def test_without_a_secret_or_a_url_nothing_is_sent(monkeypatch: pytest.MonkeyPat
     ],
 )
 @pytest.mark.short_form("asked", 4)
+@pytest.mark.short_form("wait_s", 2)
 def test_what_is_accepted_is_not_sent_again_however_long_the_next_answer_asks_to_wait(
     tmp_path: Path, asked: str, wait_s: int
 ) -> None:

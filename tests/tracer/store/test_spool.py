@@ -41,6 +41,7 @@ def loaded(db: Path) -> list[int]:
         return [int(span_id, 16) - 1 for (span_id,) in store.query("SELECT span_id FROM spans ORDER BY 1")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.short_form("seed", 3)
 def test_bits_flipped_in_100_places_cost_only_the_frames_they_hit(tmp_path, caplog, seed):

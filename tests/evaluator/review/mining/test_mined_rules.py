@@ -23,6 +23,7 @@ from spangrade.tracer.base.errors import InputError
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.short_form("seed", 2)
 def test_planted_rules_are_found_and_accepted_ones_fail_few_good_sessions(seed: int) -> None:
     outcome = mined_rules.simulate(seed, 400)
     assert outcome.found == outcome.caught == set(mined_rules.PLANTED)

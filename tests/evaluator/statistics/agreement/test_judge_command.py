@@ -246,6 +246,7 @@ def test_a_judge_that_changed_under_its_name_is_found_by_asking_it_again(
     )
 
 
+@pytest.mark.exhaustive
 def test_a_judge_is_not_checked_by_a_few_labels(judged: GeminiStandIn, spangrade: Spangrade) -> None:
     people(number=19)
     before = judged.calls
@@ -307,6 +308,7 @@ def test_the_measured_error_of_a_judge_widens_what_a_comparison_says(
     assert all(" a difference may be up to 1.3 times what it shows" in line for line in lines)
 
 
+@pytest.mark.exhaustive
 def test_a_judge_that_does_not_tell_good_sessions_from_bad_ones_settles_nothing(
     two_runs: None, spangrade: Spangrade
 ) -> None:
@@ -317,6 +319,7 @@ def test_a_judge_that_does_not_tell_good_sessions_from_bad_ones_settles_nothing(
     assert done.out[-1].endswith(": 40 labels do not show that the judge tells good sessions from bad ones")
 
 
+@pytest.mark.exhaustive
 def test_what_two_judges_rated_is_not_compared_unless_that_is_allowed(
     judged: GeminiStandIn, spangrade: Spangrade
 ) -> None:

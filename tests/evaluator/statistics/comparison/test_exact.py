@@ -31,6 +31,7 @@ def summed(gained: int, lost: int, questions: int, difference: float) -> float:
 
 @pytest.mark.parametrize("difference", [-0.3, -0.05, 0.0, 0.2])
 @pytest.mark.parametrize(("gained", "lost", "questions"), [(0, 0, 2), (0, 5, 6), (3, 1, 9), (2, 2, 15)])
+@pytest.mark.short_form("gained", 2)
 def test_the_p_value_is_the_sum_over_all_outcomes_as_extreme(
     gained: int, lost: int, questions: int, difference: float
 ) -> None:
