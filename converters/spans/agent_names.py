@@ -6,7 +6,7 @@ Whether a run is an agent's depends on the spans around it: `evaluator/derive/pa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from spangrade.tracer import semconv
 from spangrade.tracer.span import Span
 
 # LangChain's name of the agent that a span belongs to, as each instrumentation writes it.
+_METADATA = "metadata"
 _DECLARED = "lc_agent_name"
 _DECLARING = tuple(
     f"{prefix}.{_DECLARED}"
@@ -84,15 +85,18 @@ _RANDOM = re.compile(r"[0-9a-f-]{16,}|.*\d{6,}.*")
 _LONGEST = 80  # characters
 
 
-def with_agent(observation: Observation, span: Span) -> Observation:
-    """Return an observation with the agent's attributes that its dialect did not read."""
+def with_agent(observation: Observation, span: Span, declaring: str | None) -> Observation:
+    """Return an observation with the agent's attributes that its dialect did not read.
+
+    `declaring` is the attribute that may name its agent: see `declaring_in`.
+    """
     attributes = span.attributes
+    declared = _declared(attributes, declaring) if declaring else None
     if isinstance(observation, ModelCall | ToolUse):
-        declared = _declared(attributes)
         return observation._replace(agent=declared) if declared else observation
     if not isinstance(observation, RunSpan):
         return observation
-    if declared := _declared(attributes):
+    if declared:
         observation = observation._replace(declares_agent=declared)
     if observation.is_agent and _MIDDLEWARE.search(observation.name or ""):
         return observation._replace(is_agent=False, name=None, agent=None)
@@ -165,11 +169,15 @@ def _says_agent(run: RunSpan, attributes: Mapping[str, Any]) -> bool:
     return run.is_agent or attributes.get("openinference.span.kind") == "AGENT"
 
 
-def _declared(attributes: Mapping[str, Any]) -> str | None:
-    for name in _DECLARING:
-        if name in attributes:
-            return text(parse_json(attributes[name]))
-    metadata = attributes.get("metadata")
-    if metadata is None or (isinstance(metadata, str) and _DECLARED not in metadata):
+def declaring_in(names: Collection[str]) -> str | None:
+    """Return the attribute, of these, that may name the agent that a span belongs to; None without one."""
+    return next((name for name in (*_DECLARING, _METADATA) if name in names), None)
+
+
+def _declared(attributes: Mapping[str, Any], declaring: str) -> str | None:
+    value = attributes[declaring]
+    if declaring != _METADATA:
+        return text(parse_json(value))
+    if value is None or (isinstance(value, str) and _DECLARED not in value):
         return None
-    return text(json_object(metadata).get(_DECLARED))
+    return text(json_object(value).get(_DECLARED))

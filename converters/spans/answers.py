@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from spangrade.converters.spans.values import parse_json
@@ -14,6 +15,7 @@ _OF_TYPES = "final_result_"  # pydantic-ai's, for an output of several types: th
 _WRAPPING = frozenset({"answer", "response"})  # the only argument, around a bare answer
 
 
+@lru_cache(maxsize=4096)
 def is_answer(name: str) -> bool:
     """Return whether a call of this name is the agent's answer and no call of a tool."""
     return name in _NAMES or (name.startswith(_OF_TYPES) and len(name) > len(_OF_TYPES))

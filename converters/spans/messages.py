@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.answers import answer_in
+from spangrade.converters.spans.answers import answer_in, is_answer
 from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
 from spangrade.converters.spans.parts import (
     CodeRun,
@@ -109,35 +109,66 @@ def message_of(message: Any) -> Message | None:
     if role is None and (is_item(message) or (_CONTENTS.isdisjoint(message) and text(message.get("type")))):
         return _of_item(message)
     role = _ROLES.get(role, role) if role else None
-    content, parts = _content(message)
+    content = message["parts"] if "parts" in message else message.get("content")
+    if isinstance(content, _NUMBERS):  # a reply that is a number is a text
+        content = canonical(content)
+    parts = content if isinstance(content, list) else [] if content is None else [content]
     of_model = role not in _NOT_OF_MODELS
-    read = [read_part(part, of_model=of_model) for part in parts]
-    calls = [one for one in read if isinstance(one, MessageCall)]
-    results = [one for one in read if isinstance(one, ToolResult)]
-    texts = [one for one in read if isinstance(one, str) and not (role == "user" and _is_block(one))]
+    read, calls, results, texts, is_more, may_answer = _read(parts, role, of_model=of_model)
     joined = "".join(texts) if texts else None
     if not joined and of_model:
         joined = said_beside(message) or (_structured(content) if not any(read) else None) or joined
-    for place in _MORE_CALLS:
-        if more := message.get(place):
-            calls += _other_than(calls, list(_calls_in(place, more)))
-    if calls and of_model and (answered := answer_in((call.name, call.arguments) for call in calls)):
-        joined = answered
+    if not _MORE.isdisjoint(message):
+        for place in _MORE_CALLS:
+            if more := message.get(place):
+                calls += _other_than(calls, list(_calls_in(place, more)))
+                may_answer = True
+    if may_answer and of_model:
+        joined = answer_in((call.name, call.arguments) for call in calls) or joined
     if role == "tool" and not results and parts and not all(map(is_of_approval, parts)):
         call_id = first_text_of(message, _IDS_OF_CALLS)
         results.append(result_of_message(message, call_id, unwrapped(content) if joined is None else joined))
     if role == "user" and not (read and any(one is not None for one in read)) and _is_silent(parts):
         return Message(role, None, is_silent=True)
     made = Message(role, joined, tuple(calls), tuple(results))
-    return made if len(texts) == len(read) or not of_model else _of_model(made, parts, read)
+    return _of_model(made, parts, read) if is_more and of_model else made
 
 
-def _content(message: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """Return a message's content, and the same as a list of parts."""
-    content = message["parts"] if "parts" in message else message.get("content")
-    if isinstance(content, _NUMBERS):  # a reply that is a number is a text
-        content = canonical(content)
-    return content, content if isinstance(content, list) else [] if content is None else [content]
+class _Parts(NamedTuple):
+    """The parts of a message, read: all, and those of each kind.
+
+    There `is_more` than texts and calls that a client runs; one of the calls `may_answer`.
+    """
+
+    read: Sequence[Part]
+    calls: list[MessageCall]
+    results: list[ToolResult]
+    texts: Sequence[str]
+    is_more: bool
+    may_answer: bool
+
+
+def _read(parts: Sequence[Any], role: str | None, *, of_model: bool) -> _Parts:
+    read: list[Part] = []
+    calls: list[MessageCall] = []
+    results: list[ToolResult] = []
+    texts: list[str] = []
+    is_more = may_answer = False
+    for part in parts:
+        one = read_part(part, of_model=of_model)
+        read.append(one)
+        if isinstance(one, MessageCall):
+            calls.append(one)
+            is_more = is_more or one.by_provider
+            may_answer = may_answer or is_answer(one.name or "")
+        elif isinstance(one, str):
+            if not (role == "user" and _is_block(one)):
+                texts.append(one)
+        else:
+            is_more = True
+            if isinstance(one, ToolResult):
+                results.append(one)
+    return _Parts(read, calls, results, texts, is_more, may_answer)
 
 
 def _is_silent(parts: Sequence[Any]) -> bool:
@@ -164,12 +195,17 @@ def _of_model(message: Message, parts: Sequence[Any], read: Sequence[Part]) -> M
     calls, results = message.tool_calls, message.tool_results
     if calls and results:
         calls, results = with_results(calls, results)
-    unread = tuple(one.type for one in read if isinstance(one, Unread))
-    others = list(zip(parts, read, strict=True))
-    code_runs = sum(isinstance(one, CodeRun | MessageCall) and runs_code(part, one) for part, one in others)
-    wordless = message.text is None and any(
-        is_wordless(part) for part, one in others if one is None or isinstance(one, Unread)
-    )
+    unread: tuple[str, ...] = ()
+    code_runs = 0
+    wordless = False
+    for part, one in zip(parts, read, strict=True):
+        if isinstance(one, MessageCall | CodeRun):
+            code_runs += runs_code(part, one)
+            continue
+        if isinstance(one, Unread):
+            unread += (one.type,)
+        if one is None or isinstance(one, Unread):
+            wordless = wordless or (message.text is None and is_wordless(part))
     return Message(message.role, message.text, calls, results, unread, code_runs, wordless)
 
 
@@ -244,12 +280,11 @@ def _plain(message: dict[str, Any]) -> Message | None:
     if type(role) is not str or role not in _PLAIN or not _MORE.isdisjoint(message):
         return None
     if type(content) is list and len(content) == 1 and type(part := content[0]) is dict:
-        content = part.get("content", part.get("text")) if part.get("type") == "text" else None
-        if part.get("thought"):
+        if part.get("type") != "text" or part.get("thought"):
             return None
-    if type(content) is not str or not content or "</" in content or is_removed(content):
-        return None
-    return Message(role, content)
+        content = part.get("content", part.get("text"))
+    known = text(content)
+    return None if known is None or "</" in known else Message(role, known)
 
 
 def is_of_system(message: Any) -> bool:

@@ -357,8 +357,13 @@ TYPES: Mapping[Kind, type[Observation]] = {
     "other": Structure,
 }
 _KINDS = {type_: kind for kind, type_ in TYPES.items()}
-_GROUPS = (SessionContext, Notes, MessageExchange, TokenCounts)
-_GROUP_OF = {name: group for group in _GROUPS for name in group._fields}
+_GROUPS: Mapping[str, Any] = {
+    "session": SessionContext,
+    "notes": Notes,
+    "exchange": MessageExchange,
+    "tokens": TokenCounts,
+}
+_GROUP_OF = {name: field for field, group in _GROUPS.items() for name in group._fields}
 _Of = TypeVar("_Of", bound=Observation)
 
 
@@ -396,7 +401,7 @@ def changed(observation: _Of, /, **fields: Any) -> _Of:
     Raises TypeError for a field that it does not have.
     """
     own: dict[str, Any] = {}
-    grouped: dict[type[Any], dict[str, Any]] = {}
+    grouped: dict[str, dict[str, Any]] = {}
     unknown: list[str] = []
     for name, value in fields.items():
         if name in _GROUP_OF:
@@ -415,13 +420,13 @@ def changed(observation: _Of, /, **fields: Any) -> _Of:
         )
     elif failure is not None:
         own["failure"] = None
-    groups: Any = zip(observation._fields, observation, strict=True)
-    for name, group in groups:
-        if of_group := grouped.pop(type(group), None):
-            own[name] = group._replace(**of_group)
-            if name == "session":
-                own[name] = shared_context(*own[name])
-    unknown += [name for names in grouped.values() for name in names]
+    for field, values in grouped.items():
+        if field in observation._fields:
+            own[field] = getattr(observation, field)._replace(**values)
+        else:
+            unknown += values
+    if "session" in grouped:
+        own["session"] = shared_context(*own["session"])
     if unknown:
         raise TypeError(f"a {type(observation).__name__} has no {', '.join(unknown)}")
     replaced: Any = observation._replace(**own)

@@ -125,7 +125,9 @@ def _mark(role: _Role, value: Any, field: str) -> Mark | None:
         return "succeeded" if value is False and snake_case(field) == "is_error" else None
     if role == "success":
         word = value.lower() if isinstance(value, str) else value
-        return {True: "succeeded", "true": "succeeded", False: "failed", "false": "failed"}.get(word)  # type: ignore[return-value]
+        if word is True or word == "true":
+            return "succeeded"
+        return "failed" if word is False or word == "false" else None
     if role == "doubt":
         return None if _says_nothing(value) else "unknown"
     return _mark_of_status(value)

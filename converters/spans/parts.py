@@ -131,11 +131,13 @@ def read_part(part: Any, *, of_model: bool = True) -> Part:
     kind = kind_of_type(type_)
     if kind == "text":
         return _text(part)
+    if type_ in CALLS and part.keys() <= _PLAIN:
+        return _plain_call(part)
     if kind == "nothing" and (said := _said(part, type_)):
         return said
     if not of_model:
         return _of_another(part, type_)
-    if _is_of_page(part, type_):
+    if type_.startswith("tool-") and _is_of_page(part):
         return _call(part, type_, type_.removeprefix("tool-"))
     if kind == "call":
         return None if _is_on_offer(part) else _call(part, type_, _name_in(type_))
@@ -153,7 +155,7 @@ def read_part(part: Any, *, of_model: bool = True) -> Part:
 def read_call(call: dict[str, Any]) -> MessageCall:
     """Return a call in a list of calls, whatever type it has there."""
     type_ = text(call.get("type")) or "tool_call"
-    read = _call(call, type_, None)
+    read = _plain_call(call) if type_ in CALLS and call.keys() <= _PLAIN else _call(call, type_, None)
     if read.name is None and (named := text(call.get("function"))):  # Inspect's
         return read._replace(name=named)
     return read
@@ -251,9 +253,9 @@ def _of_code(part: dict[str, Any], type_: str) -> Part:
     return _result(part, type_) if _id_in(part) else None  # of a call `code_execution_call`
 
 
-def _is_of_page(part: Mapping[str, Any], type_: str) -> bool:
-    """Return whether a part is a call in a message of a page by the AI SDK: `tool-NAME`, with its state."""
-    return type_.startswith("tool-") and "state" in part and first_of(part, _NAME_KEYS) is None
+def _is_of_page(part: Mapping[str, Any]) -> bool:
+    """Return whether a part, a `tool-NAME`, is a call in a page's message by the AI SDK: it has a state."""
+    return "state" in part and first_of(part, _NAME_KEYS) is None
 
 
 def _is_on_offer(part: Mapping[str, Any]) -> bool:
@@ -282,9 +284,19 @@ def _wrapped(part: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
     return part
 
 
+def _plain_call(part: Mapping[str, Any]) -> MessageCall:
+    """Return the call of a part that has its name, its ids and its arguments alone."""
+    call_id, other_id = _id_in(part), text(part.get("id"))
+    return MessageCall(
+        first_text_of(part, _NAME_KEYS),
+        call_id,
+        arguments_text(first_of(part, _ARGUMENT_KEYS)),
+        other_id=None if other_id == call_id else other_id,
+    )
+
+
 def _call(part: Mapping[str, Any], type_: str, named: str | None) -> MessageCall:
-    is_plain = type_ in CALLS and part.keys() <= _PLAIN
-    inner = part if is_plain else _wrapped(part, type_)
+    inner = _wrapped(part, type_)
     name = first_text_of(part, _NAME_KEYS) or first_text_of(inner, _NAME_KEYS)
     if name is None:
         kinds = (inner.get("type") if inner is not part else None, first_of(inner, ("tool_type", "toolType")))
@@ -295,8 +307,6 @@ def _call(part: Mapping[str, Any], type_: str, named: str | None) -> MessageCall
     if other_id == call_id:
         other_id = None
     arguments = _arguments(part, inner)
-    if is_plain:
-        return MessageCall(name, call_id, arguments, other_id=other_id)
     call = MessageCall(name, call_id, arguments, _is_by_provider(part, type_, inner), None, other_id)
     own = _own_result(part, inner, call)
     return call if own is None else call._replace(result=own)
@@ -393,9 +403,14 @@ def result_of_message(message: Mapping[str, Any], call_id: str | None, result: A
     return with_mark(ToolResult(text(message.get("name")), call_id, json_text(result)), message)
 
 
+@lru_cache(maxsize=1024)
+def _id_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key for key in _ID_KEYS if key in keys)
+
+
 def _id_in(part: Mapping[str, Any]) -> str | None:
     """Return the id of the call that a part is, or has the result of."""
-    for key in _ID_KEYS:
+    for key in _id_keys(tuple(part)):
         if known := part.get(key):
             return text(known)
     return None

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.agent_names import with_agent
+from spangrade.converters.spans.agent_names import declaring_in, with_agent
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
 from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.approvals import is_interrupted
@@ -228,11 +228,12 @@ def _holds_no_call(observation: Observation) -> bool:
 def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], dialect: str) -> Observation:
     """Return an observation with the fields that are read alike in all dialects."""
     attributes = span.attributes
-    counts, noted, kinds = _extras(tuple(attributes))
-    observation = with_agent(observation, span)
+    declaring, counts, noted, kinds = _extras(tuple(attributes))
+    observation = with_agent(observation, span, declaring)
     is_check = isinstance(observation, Structure) and _OF_CHECKS.search(span.name.lower()) is not None
     for name in kinds:
-        is_check = is_check or str(attributes[name]) in _CHECKS
+        if str(attributes[name]) in _CHECKS:
+            is_check = True
     if is_check:
         observation = observation._replace(traits=observation.traits | {"is_check"})
     if isinstance(observation, ToolUse):
@@ -292,10 +293,20 @@ def _of_simulated_user(span: Span) -> Structure:
     return simulated._replace(session=session_of(simulated, span))
 
 
+class _Extras(NamedTuple):
+    """Attributes of a span: the one that may name its agent, and those of counts, notes and its kind."""
+
+    declaring: str | None
+    counts: tuple[str, ...]
+    noted: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
 @lru_cache(maxsize=4096)
-def _extras(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return a span's attributes that count tokens, those that hold notes, and those for its kind."""
-    return (
+def _extras(names: tuple[str, ...]) -> _Extras:
+    """Return what attributes of these names are for, beside what the dialects read."""
+    return _Extras(
+        declaring_in(names),
         tuple(name for name in names if _TOKENS in name.lower()),
         tuple(name for name in names if name in _NOTED or name == semconv.FAULT or name in _OF_BUSES),
         tuple(filter(_KINDS.search, names)),

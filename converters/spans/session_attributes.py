@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -71,7 +71,8 @@ PROMPTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 # A list of prompts as JSON: of a span, or of the trace as a span repeats it.
 _LINKED_PROMPTS = ("mlflow.linkedPrompts", "mlflow.traceTag.mlflow.linkedPrompts")
 _OF_PROMPTS = frozenset({*_LINKED_PROMPTS, *(name for kinds in PROMPTS for names in kinds for name in names)})
-_newest: list[tuple[Mapping[str, Any], tuple[str | None, str | None]]] = [({}, (None, None))]
+_Service: TypeAlias = tuple[str | None, str | None, str | None]
+_newest: list[tuple[Mapping[str, Any], _Service]] = [({}, (None, None, None))]
 _NAMES = frozenset({*USERS, *TAGS, *VERSIONS, *ENVIRONMENTS, *_OF_PROMPTS, semconv.APP_NAME})
 
 
@@ -85,23 +86,25 @@ def session_of(observation: Observation, span: Span) -> SessionContext:
         changes |= _of(span.attributes, session)
     # A web server around the agent has an environment and a name too, and is not the session's.
     if not isinstance(observation, Structure):
-        environment, service = of_resource(span.resource)
+        environment, service, version = of_resource(span.resource)
         if environment is not None and environment != session.environment:
             changes.setdefault("environment", environment)
-        if not session.agent_version and "agent_version" not in changes:
-            version = text(span.resource.get(semconv.SERVICE_VERSION))
-            if version is not None:
-                changes["agent_version"] = version
+        if version is not None and not session.agent_version:
+            changes.setdefault("agent_version", version)
         if service is not None and service != session.service_name:
             changes["service_name"] = service
     return shared_context(*session._replace(**changes)) if changes else session
 
 
-def of_resource(resource: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the environment and the service's name that a resource records."""
+def of_resource(resource: Mapping[str, Any]) -> _Service:
+    """Return the environment, and the service's name and version, that a resource records."""
     newest, known = _newest[0]
     if newest is not resource:  # nearly all spans have that of the span before: it is 7% of reading one
-        known = first_text(map(resource.get, ENVIRONMENTS)), text(resource.get(semconv.SERVICE_NAME))
+        known = (
+            first_text(map(resource.get, ENVIRONMENTS)),
+            text(resource.get(semconv.SERVICE_NAME)),
+            text(resource.get(semconv.SERVICE_VERSION)),
+        )
         _newest[0] = resource, known
     return known
 

@@ -236,6 +236,12 @@ def has_kind(attributes: Mapping[str, Any]) -> bool:
     return bool(_layout(tuple(attributes)).kinds)
 
 
+@lru_cache(maxsize=1024)
+def _other_layout(names: tuple[str, ...]) -> _Layout:
+    """Return where attributes that are not of the conventions have what is looked for."""
+    return _layout(tuple(name for name in names if not name.startswith(_OF_CONVENTIONS)))
+
+
 def completed_by_structure(observation: Observation, span: Span) -> Observation:
     """Return an observation of a known kind with the contents that a span has under names of its own.
 
@@ -251,7 +257,7 @@ def completed_by_structure(observation: Observation, span: Span) -> Observation:
         or (isinstance(observation, RunSpan) and not observation.is_agent)
     ):
         return observation
-    layout = _layout(tuple(key for key in span.attributes if not key.startswith(_OF_CONVENTIONS)))
+    layout = _other_layout(tuple(span.attributes))
     if isinstance(observation, ToolUse):
         return _with_contents(observation, span.attributes, layout, "")
     if not (layout.inputs or layout.outputs or layout.flat_inputs or layout.flat_outputs):
@@ -264,8 +270,9 @@ def completed_by_structure(observation: Observation, span: Span) -> Observation:
 
 def _is_known(exchange: MessageExchange) -> bool:
     """Return whether an input or an answer of a model or an agent is read."""
-    known = (exchange.user_input, exchange.tool_calls, exchange.tool_results)
-    return any(known) or exchange.response is not None
+    return bool(
+        exchange.user_input or exchange.tool_calls or exchange.tool_results or exchange.response is not None
+    )
 
 
 def _kind(layout: _Layout, attributes: Mapping[str, Any]) -> tuple[Kind | None, str] | None:

@@ -35,6 +35,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _OF_PLACEHOLDERS = frozenset("nNuU<([0 \t\r\n\v\f\ufeff\xa0")  # their first characters
+_OF_NO_ID = _OF_PLACEHOLDERS | _FIRST
 _MAX_COUNT = 10**12  # of one call; anything above is not a count, and a million of them still fit in 63 bits
 
 
@@ -105,16 +106,18 @@ def is_removed(value: str) -> bool:
 
 def _is_gone(value: Any, depth: int = _MOST_DEPTH) -> bool | None:
     """Return whether a value, or all that is in it, was removed; None if nothing is in it."""
-    if isinstance(value, str):
-        return value[:1] in _FIRST and is_removed(value)
     if isinstance(value, dict):
         held = [one for key, one in value.items() if key != "type"] if "type" in value else value.values()
     elif isinstance(value, list):
         held = value
+    elif isinstance(value, str):
+        return value[:1] in _FIRST and is_removed(value)
     else:
         return None if value is None else False
     gone = None
     for one in held:
+        if isinstance(one, str) and one[:1] not in _FIRST:  # as nearly all values begin
+            return False
         known = _is_gone(one, depth - 1) if depth else False
         if known is False:
             return False
@@ -152,7 +155,10 @@ def identity(value: Any) -> str | None:
     formatting makes of them (`<nil>`, `[object Object]`), blanks, or zeros as long as a UUID or a trace's id.
     `0` and `default` are ids.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, str):
+        if value and value[0] not in _OF_NO_ID:
+            return value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     known = text(value)
     if known is None or known[0] not in _OF_PLACEHOLDERS or len(known) > _MOST_PLACEHOLDER:

@@ -11,6 +11,7 @@ import orjson
 from spangrade.converters.spans.evaluations import Evaluation
 from spangrade.converters.spans.observation import (
     NAMELESS,
+    NO_NOTES,
     ModelCall,
     Observation,
     RunSpan,
@@ -77,13 +78,17 @@ def build_session(
     `prices` come before those of `genai-prices`. `records` is the number of its spans and logs.
     """
     observations = list(observations)
-    simulated = [o for o in observations if o.notes.simulated_message is not None]
+    noted = [o for o in observations if o.notes is not NO_NOTES]
+    simulated = [o for o in noted if o.notes.simulated_message is not None]
     if simulated:
         observations = [o for o in observations if o.notes.simulated_message is None]
-    if any(o.span.scope == semconv.SCOPE_OF_MESSAGES for o in observations):
+        noted = [o for o in noted if o.notes.simulated_message is None]
+    if semconv.SCOPE_OF_MESSAGES in {o.span.scope for o in observations}:
         # What was made of messages yields to what was recorded of the same session.
         recorded = [o for o in observations if o.span.scope != semconv.SCOPE_OF_MESSAGES]
-        observations = recorded if any(map(is_agents_own, recorded)) else observations
+        if any(map(is_agents_own, recorded)):
+            observations = recorded
+            noted = [o for o in noted if o.span.scope != semconv.SCOPE_OF_MESSAGES]
     tree = prepared(observations)
     groups = turn_groups(tree)
     agents = _agents(tree)
@@ -95,7 +100,7 @@ def build_session(
     if nameless:
         calls = [(turn, o) for turn, o in calls if o.name]
     unread = spans_not_understood(tree)
-    unfinished = [o.notes.unfinished for o in tree.ordered if o.notes.unfinished]
+    unfinished = [o.notes.unfinished for o in tree.index.noted if o.notes.unfinished]
     unfinished += [NAMELESS] * bool(nameless)
     tools = [(turn, o) for turn, o in calls if "only_requested" not in o.traits]
     requested = [(turn, o) for turn, o in calls if "only_requested" in o.traits]
@@ -111,19 +116,22 @@ def build_session(
     runs = agents_with_tokens(tree)
     messages = simulated_messages(simulated)
     declared = declared_tools(tree)
-    tags = tuple(dict.fromkeys(tag for o in (*tree.ordered, *simulated) for tag in o.session.tags))
+    contexts = tree.index.contexts
+    with_simulated = (*contexts, *(o.session for o in simulated))
+    tags = tuple(dict.fromkeys(tag for context in with_simulated for tag in context.tags))
     origin, origin_run = origin_of(tags, messages, tested=logged.tested)
     # A caller's span may be sampled by its trace, and the conversation in it whole.
+    is_sampled = any(context.sampled or context.sample_ratio is not None for context in contexts)
     ratios = {
-        o.span.trace_id: o.session.sample_ratio for o in tree.ordered if o.session.sample_ratio is not None
+        o.span.trace_id: o.session.sample_ratio
+        for o in (tree.ordered if is_sampled else ())
+        if o.session.sample_ratio is not None
     }
     state, state_spans = _state(tree, logged.state)
     session = Session(
         session_id=session_id,
         session_id_source=session_id_source,
-        question_id=next(
-            (o.session.question_id for o in (*tree.ordered, *simulated) if o.session.question_id), None
-        ),
+        question_id=_first(context.question_id for context in with_simulated),
         start_ns=turns[0].start_ns if turns and semconv.UNDATED not in tags else None,
         turns=turns,
         trajectory=_trajectory(groups, tools, tree),
@@ -136,7 +144,7 @@ def build_session(
         usage=_usage_of_runs(runs, llm_calls)
         if runs
         else _usage(llm_calls, beyond_calls(tree), lacks_calls=lacks_model_calls(groups, tree)),
-        models=_models(llm_calls) or _models(runs or of_kind(RunSpan, tree.ordered)),
+        models=_models(llm_calls) or _models(runs or tree.index.runs),
         cost_usd=cost_usd,
         cost_unknown=cost_unknown,
         cost_estimated=models_of(call for call in llm_calls if call.cost_estimated),
@@ -147,25 +155,25 @@ def build_session(
         latency=latency(tree, turns, groups[0].calls if groups else (), llm_calls, tool_interactions),
         errors=errors(tree, tool_interactions),
         missing_spans=missing_spans(tree),
-        sampled=any(o.session.sampled and o.span.trace_id not in ratios for o in tree.ordered),
+        sampled=is_sampled and any(o.session.sampled and o.span.trace_id not in ratios for o in tree.ordered),
         sample_ratio=min(ratios.values(), default=None),
         agent_version=_agent_version(tree),
-        user_id=next((o.session.user_id for o in tree.ordered if o.session.user_id), None),
+        user_id=_first(context.user_id for context in contexts),
         tags=tags or None,
-        environment=next((o.session.environment for o in tree.ordered if o.session.environment), None),
-        prompts=tuple(dict.fromkeys(prompt for o in tree.ordered for prompt in o.session.prompts)) or None,
+        environment=_first(context.environment for context in contexts),
+        prompts=tuple(dict.fromkeys(prompt for context in contexts for prompt in context.prompts)) or None,
         records=records,
-        app_name=next((o.session.app_name for o in tree.ordered if o.session.app_name), logged.app),
-        service_name=next((o.session.service_name for o in tree.ordered if o.session.service_name), None),
+        app_name=_first(context.app_name for context in contexts) or logged.app,
+        service_name=_first(context.service_name for context in contexts),
         requested_calls=tuple(
             requested_call(position, turn, o) for position, (turn, o) in enumerate(requested, 1)
         ),
         unreadable_spans=tuple(
-            UnreadableSpan(*o.notes.unreadable, *o.span.node) for o in tree.ordered if o.notes.unreadable
+            UnreadableSpan(*o.notes.unreadable, *o.span.node) for o in tree.index.noted if o.notes.unreadable
         ),
         not_understood=len(unread) + len(nameless),
         unfinished="; ".join(dict.fromkeys(unfinished)) or None,
-        recorded_scores=recorded_scores(observations, turns, logged.scores),
+        recorded_scores=recorded_scores([o for o in noted if o.notes.evaluations], turns, logged.scores),
         origin=origin,
         origin_run=origin_run,
         simulated=bool(simulated),
@@ -201,6 +209,10 @@ def session_of(
             origin_run=origin_run,
             assembly_error=error_line(error),
         )
+
+
+def _first(texts: Iterable[str | None]) -> str | None:
+    return next(filter(None, texts), None)
 
 
 def _in_start_order(by_turn: Iterable[Iterable[_Kind]]) -> list[tuple[int, _Kind]]:
@@ -318,7 +330,7 @@ def _state(
 ) -> tuple[dict[str, Any], dict[str, Any]] | tuple[None, None]:
     """Return the last value of each state variable, and the span that set it; None if none is recorded."""
     writes: list[tuple[int, Mapping[str, Any], str | None]] = [(*write, None) for write in logged]
-    writes += [(*write, o.span.span_id) for o in tree.ordered for write in o.notes.state]
+    writes += [(*write, o.span.span_id) for o in tree.index.noted for write in o.notes.state]
     if not writes:
         return None, None
     state: dict[str, Any] = {}
@@ -401,7 +413,7 @@ def declared_tools(tree: Tree) -> Declared:
 def _declarations(tree: Tree) -> Iterator[tuple[str | None, dict[str, Any]]]:
     """Yield the recorded declarations of tools, each list of an agent once, with the agent."""
     read: set[tuple[str | None, str]] = set()
-    for observation in tree.ordered:
+    for observation in tree.index.noted:
         source = observation.notes.tool_declarations
         if source is not None and (key := (tree.agent_of(observation), source)) not in read:
             read.add(key)
@@ -412,7 +424,7 @@ def _declarations(tree: Tree) -> Iterator[tuple[str | None, dict[str, Any]]]:
 def system_instruction(tree: Tree) -> str | None:
     """Return the first instructions of each agent's model, different ones apart by an empty line."""
     by_agent: dict[str | None, str] = {}
-    for observation in tree.ordered:
+    for observation in tree.index.noted:
         if observation.notes.system_instructions:
             by_agent.setdefault(tree.agent_of(observation), observation.notes.system_instructions)
     return "\n\n".join(dict.fromkeys(by_agent.values())) or None

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from spangrade.converters.spans.observation import NO_EXCHANGE, ModelCall, Observation, RunSpan, TurnSpan
-from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
+from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.derive.turns import Group
 
 _Runs: TypeAlias = list[tuple[RunSpan | TurnSpan, str]]
@@ -21,9 +21,9 @@ _Runs: TypeAlias = list[tuple[RunSpan | TurnSpan, str]]
 
 def orphans(tree: Tree) -> list[Observation]:
     """Return the spans whose parent is not recorded."""
+    if not tree.has_orphans:
+        return []
     candidates = [o for o in tree.ordered if o.span.parent_span_id is not None and not tree.depth(o)]
-    if not candidates:
-        return candidates
     recorded = {o.span.node for o in tree.ordered}
     return [o for o in candidates if (o.span.trace_id, o.span.parent_span_id) not in recorded]
 
@@ -102,10 +102,10 @@ def _has_output(call: ModelCall) -> bool:
 
 
 def _has_more_tokens_above(tree: Tree) -> bool:
+    if "counts_its_calls" not in tree.index.traits:
+        return False
     topmost = (
-        run
-        for run in of_kind(RunSpan, tree.ordered)
-        if "counts_its_calls" in run.traits and tree.nearest(run) is None
+        run for run in tree.index.runs if "counts_its_calls" in run.traits and tree.nearest(run) is None
     )
     return bool(tree.model_calls) and sum(map(_tokens, topmost)) > sum(map(_tokens, tree.model_calls))
 

@@ -41,8 +41,10 @@ def merge_duplicates(tree: Tree) -> Tree:
     The two spans of a call are nested, or beside each other (`_beside`, `_Clients`). The outer one is
     kept, else the earlier, completed with what only the other knows; the other becomes a `Structure`.
     """
-    changed: dict[Node, Observation] = {}
     beside: dict[Node, ModelCall | ToolUse] = {**_beside(tree.model_calls), **_beside(tree.tools)}
+    if not beside and "of_server" not in tree.index.traits and not _are_nested(tree):
+        return tree
+    changed: dict[Node, Observation] = {}
     above: dict[Node, Work | None] = {}  # the nearest ancestor that may record the same call
     repeated: dict[Node, ModelCall | ToolUse] = {}
     clients = _Clients(tree.tools)
@@ -71,7 +73,7 @@ def without_answered(tree: Tree) -> Tree:
 
     Each pairs with one of its tool's name, with equal arguments if there is one, which it completes.
     """
-    answered = [tool for tool in tree.tools if tool.notes.driven is not None]
+    answered = [o for o in tree.index.noted if isinstance(o, ToolUse) and o.notes.driven is not None]
     if not answered:
         return tree
     own: dict[tuple[str, str | None], list[ToolUse]] = {}
@@ -88,6 +90,12 @@ def without_answered(tree: Tree) -> Tree:
                 changed[tool.span.node] = structure_of(tool)
                 changed[other.span.node] = other._replace(**_missing(other, tool._replace(notes=other.notes)))
     return tree.changed(changed)
+
+
+def _are_nested(tree: Tree) -> bool:
+    """Return whether anything but the run of an agent is directly around a call: it may record the same."""
+    around = [*map(tree.nearest, tree.model_calls), *map(tree.nearest, tree.tools)]
+    return any(o is not None and not (isinstance(o, RunSpan) and o.is_agent) for o in around)
 
 
 def _around(
@@ -226,7 +234,7 @@ class _Clients:
 
     def __init__(self, tools: Sequence[ToolUse]) -> None:
         self._by_trace: dict[str, list[ToolUse]] = {}
-        if any("of_server" in tool.traits for tool in tools):
+        if any(tool.traits and "of_server" in tool.traits for tool in tools):
             for tool in tools:
                 if "of_server" not in tool.traits:
                     self._by_trace.setdefault(tool.span.trace_id, []).append(tool)
@@ -331,7 +339,7 @@ def with_last_attempts(tree: Tree) -> Tree:
 
 def _without_interrupted(tree: Tree) -> Tree:
     """Return the tree without the attempts that were interrupted for a person and taken up again later."""
-    if not any("interrupted" in tool.traits for tool in tree.tools):
+    if "interrupted" not in tree.index.traits:
         return tree
     waiting: dict[tuple[str | None, str | None], list[ToolUse]] = {}
     changed: dict[Node, Observation] = {}

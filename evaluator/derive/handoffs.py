@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.observation import Handoff, ToolUse
-from spangrade.evaluator.derive.span_tree import Tree, of_kind
+from spangrade.converters.spans.observation import ToolUse
+from spangrade.evaluator.derive.span_tree import Tree
 from spangrade.evaluator.session import ToolInteraction
 
 _NUMBER = re.compile(r"_\d+$")
@@ -85,7 +85,7 @@ def _from_tools(
 
 def _from_spans(tree: Tree, agents: Mapping[str, str]) -> Iterator[_Transfer]:
     """Yield the transfers that have a span of their own; one to another kind of node is a graph's step."""
-    for o in of_kind(Handoff, tree.ordered):
+    for o in tree.index.handoffs:
         if not agents or not o.handoff_to or normalized_name(o.handoff_to) in agents:
             yield _Transfer(o.span.start_ns, o.span.trace_id, tree.agent_of(o), o.handoff_to)
 

@@ -33,7 +33,7 @@ def spans_not_understood(tree: Tree) -> list[Observation]:
     One that only holds understood spans together is not among them, nor is one inside a call that is
     understood, nor one that sums up the run of an agent with spans of its own.
     """
-    candidates = [o for o in tree.ordered if o.notes.not_understood is not None]
+    candidates = [o for o in tree.index.noted if o.notes.not_understood is not None]
     if not candidates:
         return []
     holding: set[tuple[str, str]] = set()

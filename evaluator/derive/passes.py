@@ -29,7 +29,7 @@ from spangrade.converters.spans.observation import (
 )
 from spangrade.evaluator.derive.duplicates import merge_duplicates, with_last_attempts, without_answered
 from spangrade.evaluator.derive.errors import without_copies
-from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
+from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.derive.tokens import with_sound_tokens
 
 _DOUBTFUL: Traits = frozenset({"by_content", "by_shape", "inferred", "of_bus"})
@@ -44,7 +44,7 @@ def without_doubtful_calls(observations: Sequence[Observation]) -> Sequence[Obse
     message of a bus counts beside model calls if it requests a call that no other span has, without tokens. A
     question with its answer is a turn's in a trace that has a model call, a tool or tokens.
     """
-    if not any(_DOUBTFUL & o.traits for o in observations):
+    if all(not o.traits or _DOUBTFUL.isdisjoint(o.traits) for o in observations):
         return observations
     calls = [o for o in observations if isinstance(o, ModelCall | ToolUse) and not _is_outcome(o)]
     tools = {o.span.node for o in calls if isinstance(o, ToolUse)}
@@ -125,7 +125,7 @@ def _structure(o: Observation) -> Structure:
 
 def with_checks(tree: Tree) -> Tree:
     """Return the tree in which what a guardrail or an evaluator does is marked: no text of it is a reply."""
-    if not any("is_check" in o.traits for o in tree.ordered):
+    if "is_check" not in tree.index.traits:
         return tree
     inside: set[Node] = set()
     changed: dict[Node, Observation] = {}
@@ -142,7 +142,7 @@ def with_declared_agents(tree: Tree) -> Tree:
 
     Only where no span is the run of that agent: then the runs inside it are the agent's parts.
     """
-    declaring = [run for run in of_kind(RunSpan, tree.ordered) if run.declares_agent and not run.is_agent]
+    declaring = [run for run in tree.index.runs if run.declares_agent and not run.is_agent]
     if not declaring:
         return tree
     started = {(run.span.trace_id, run.name) for run in tree.agents}
@@ -162,9 +162,9 @@ def without_plumbing(tree: Tree) -> Tree:
     A model call below it says nothing: nodes of any kind call models. An agent with the name of a workflow is
     none if another agent is below it and no model call is its own.
     """
-    doubtful = [run for run in tree.agents if not _PLUMBING.isdisjoint(run.traits)]
-    if not doubtful:
+    if _PLUMBING.isdisjoint(tree.index.traits):
         return tree
+    doubtful = [run for run in tree.agents if not _PLUMBING.isdisjoint(run.traits)]
     calling = {(call.span.trace_id, call.agent) for call in tree.model_calls if call.agent}
     calls = [call for call in tree.model_calls if call.agent is None]
     own = {above.span.node for call in calls if (above := tree.agent_above(call)) is not None}
@@ -189,7 +189,7 @@ def with_agents_named_by_spans(tree: Tree) -> Tree:
 
     Only where no span in it, and none of its instrumentation, names an agent.
     """
-    unnamed = [run for run in of_kind(RunSpan, tree.ordered) if run.candidate and not run.name]
+    unnamed = [run for run in tree.index.runs if run.candidate and not run.name]
     if not unnamed:
         return tree
     naming = [o for o in tree.ordered if o.agent or (isinstance(o, RunSpan) and o.is_agent and o.name)]
@@ -218,6 +218,8 @@ def without_parts_of_calls(tree: Tree) -> Tree:
 
     They may be what an instrumentation records of that call, such as its error, as well as another call.
     """
+    if "named_by_span" not in tree.index.traits:
+        return tree
     parts: dict[Node, Observation] = {}
     for tool in tree.tools:
         above: Work | None = tool
@@ -231,6 +233,8 @@ def without_parts_of_calls(tree: Tree) -> Tree:
 
 def with_topmost_runs(tree: Tree) -> Tree:
     """Return the tree in which functions that are runs only where they are topmost are runs only there."""
+    if "only_topmost" not in tree.index.traits:
+        return tree
     inner: dict[Node, Observation] = {}
     for o in tree.ordered:
         if "only_topmost" in o.traits and tree.nearest(o) is not None:

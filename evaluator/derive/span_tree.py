@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from spangrade.converters.spans.observation import (
+    NO_NOTES,
     Exchanging,
+    Handoff,
     ModelCall,
     Observation,
     RunSpan,
+    SessionContext,
     Structure,
     ToolUse,
+    Trait,
+    Traits,
     TurnSpan,
     Work,
 )
@@ -32,6 +38,22 @@ def with_messages(observations: Iterable[Observation]) -> list[Exchanging]:
     return [o for o in observations if isinstance(o, WITH_MESSAGES)]
 
 
+class Index(NamedTuple):
+    """What the observations of a tree have, in their order: what none of them has costs one look-up.
+
+    `noted` are those with notes, `contexts` the different facts of the session, `traits` those of any.
+    """
+
+    model_calls: Sequence[ModelCall]
+    tools: Sequence[ToolUse]
+    runs: Sequence[RunSpan]
+    agents: Sequence[RunSpan]
+    handoffs: Sequence[Handoff]
+    noted: Sequence[Observation]
+    contexts: Sequence[SessionContext]
+    traits: Traits
+
+
 class Tree:
     """Observations in the order in which they started, parents before children.
 
@@ -40,44 +62,92 @@ class Tree:
     """
 
     def __init__(self, observations: Iterable[Observation]) -> None:
-        by_node = {o.span.node: o for o in observations}
-        self._by_node = by_node
+        self._by_node: dict[Node, Observation] = {o.span[:2]: o for o in observations}
+        self.has_orphans = False  # spans whose parent is not recorded
         self._depth: dict[Node, int] = {}
         self._work_depth: dict[Node, int] = {}
         self._nearest: dict[Node, Work | None] = {}
-        for node in sorted(by_node):  # where spans name each other as parents, the lowest id is the root
+        # Where spans name each other as parents, the lowest id is the root.
+        for node in sorted(self._measure_below_known()):
             self._measure(node)
-        self.ordered: Sequence[Observation] = [by_node[node] for node in sorted(by_node, key=self._place)]
+        # Spans that are not an agent's work change no other's place, and come before what they hold.
+        count = len(self._by_node)
+        places = [
+            (
+                o.span.start_ns,
+                self._work_depth[node],
+                self._depth[node] - count if isinstance(o, Structure) else 0,
+                node[1],
+                node[0],
+                o,
+            )
+            for node, o in self._by_node.items()
+        ]
+        places.sort()
+        self.ordered: Sequence[Observation] = [place[5] for place in places]
         # What was looked up on the way, so that each span is passed once.
         self._top: dict[Node, Observation] = {}
         self._agent_above: dict[Node, str | None] = {}
 
     @cached_property
+    def index(self) -> Index:
+        """What its observations have, each looked at once."""
+        kinds: dict[type[Observation], list[Any]] = defaultdict(list)
+        traits: set[Trait] = set()
+        noted = []
+        for o in self.ordered:
+            kinds[type(o)].append(o)
+            if o.traits:
+                traits |= o.traits
+            if o.notes is not NO_NOTES:
+                noted.append(o)
+        contexts = {id(o.session): o.session for o in self.ordered}
+        agents = [run for run in kinds[RunSpan] if run.is_agent]
+        return Index(
+            kinds[ModelCall],
+            kinds[ToolUse],
+            kinds[RunSpan],
+            agents,
+            kinds[Handoff],
+            noted,
+            list(contexts.values()),
+            frozenset(traits),
+        )
+
+    @property
     def model_calls(self) -> Sequence[ModelCall]:
         """The calls of models, in order."""
-        return of_kind(ModelCall, self.ordered)
+        return self.index.model_calls
 
-    @cached_property
+    @property
     def tools(self) -> Sequence[ToolUse]:
         """The calls of tools that have spans, in order."""
-        return of_kind(ToolUse, self.ordered)
+        return self.index.tools
 
-    @cached_property
+    @property
     def agents(self) -> Sequence[RunSpan]:
         """The runs of agents, in order."""
-        return [run for run in of_kind(RunSpan, self.ordered) if run.is_agent]
+        return self.index.agents
 
     def changed(self, changed: Mapping[Node, Observation]) -> Tree:
         """Return the tree with other observations of some spans; itself if there are none."""
         return Tree([changed.get(o.span.node, o) for o in self.ordered]) if changed else self
 
-    def _place(self, node: Node) -> tuple[int, int, int, str, str]:
-        """Return the sort key of an observation; spans that are not an agent's work change no other's."""
-        trace_id, span_id = node
-        observation = self._by_node[node]
-        is_other = isinstance(observation, Structure)
-        within = self._depth[node] - len(self._depth) if is_other else 0  # before what it holds
-        return observation.span.start_ns, self._work_depth[node], within, span_id, trace_id
+    def _measure_below_known(self) -> Iterator[Node]:
+        """Note the depth and the surroundings of spans that come after their parents; yield the others."""
+        by_node, depths, works, nearest = self._by_node, self._depth, self._work_depth, self._nearest
+        for node, o in by_node.items():
+            parent = node[0], o.span.parent_span_id
+            around = by_node.get(parent)  # type: ignore[arg-type]  # None is no span's id
+            if around is None:
+                self.has_orphans = self.has_orphans or parent[1] is not None
+                depths[node], works[node], nearest[node] = 0, 0, None
+            elif parent not in depths:
+                yield node
+            elif isinstance(around, Structure):
+                depths[node], works[node], nearest[node] = depths[parent] + 1, works[parent], nearest[parent]
+            else:
+                depths[node], works[node], nearest[node] = depths[parent] + 1, works[parent] + 1, around
 
     def _measure(self, node: Node) -> None:
         """Note the depth and the surroundings of a span and of its ancestors."""

@@ -93,10 +93,10 @@ def latency(
 
 
 def _enclosed_intervals(tree: Tree) -> Mapping[Node, Sequence[Interval]]:
-    """Return the intervals of an agent's work by the span that encloses it."""
+    """Return the intervals of an agent's work by the call that encloses it."""
     enclosed: dict[Node, list[Interval]] = {}
     for o in tree.ordered:
-        if not isinstance(o, Structure) and (ancestor := tree.nearest(o)) is not None:
+        if not isinstance(o, Structure) and isinstance(ancestor := tree.nearest(o), ModelCall | ToolUse):
             enclosed.setdefault(ancestor.span.node, []).append((o.span.start_ns, o.span.end_ns))
     return enclosed
 

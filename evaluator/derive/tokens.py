@@ -78,6 +78,8 @@ def beyond_calls(tree: Tree) -> tuple[int, int]:
     that handed over.
     """
     inputs, outputs = 0, 0
+    if all(None in run.tokens[:2] for run in tree.agents):
+        return inputs, outputs
     inside: dict[Node, tuple[int, int]] = {}
     for call in tree.model_calls:
         above = tree.nearest(call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
@@ -86,7 +86,9 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
         unmatched = UnmatchedCalls(requested)
         tools = list(completed(with_spans, unmatched, tree))
         rest = unmatched.rest()
-        handoffs = sum(bool(handoff.handoff_to) for handoff in of_kind(Handoff, group.members))
+        handoffs = 0
+        if tree.index.handoffs:
+            handoffs = sum(bool(handoff.handoff_to) for handoff in of_kind(Handoff, group.members))
         if sum(_is_lost(one, tools) for one in rest) > handoffs:  # a hand-off may have a result, too
             lacking.add(turn)
         # A hand-off that has a span of its own is not a tool's call beside it.
@@ -262,7 +264,7 @@ class _Requests:
         self._last_by_agent: dict[str | None, tuple[Exchanging, range]] = {}
         self._answered: dict[str | None, int] = {}
         self._repeated: set[str] = set()  # the ids of calls that a history repeated
-        self._reported: Counter[str] = Counter()  # by call id, how many results a history had
+        self._reported: dict[str, int] = {}  # by call id, how many results a history had at most
 
     def add_all(self, llm_call: Exchanging) -> None:
         """Add the calls that a model call requests."""
@@ -275,20 +277,22 @@ class _Requests:
 
     def answer_all(self, llm_call: Exchanging) -> None:
         """Join the results in a model call's request, each once."""
-        reported: Counter[str] = Counter()
+        if not llm_call.exchange.tool_results:
+            return
+        reported: dict[str, int] = {}
         for result in llm_call.exchange.tool_results:
             if result.call_id is None:
                 self._answer(result, llm_call)
                 continue
-            reported[result.call_id] += 1
-            again = reported[result.call_id] > 1
+            times = reported[result.call_id] = reported.get(result.call_id, 0) + 1
             if self._takes_up(result, llm_call):
                 continue
-            if again and self._unanswered(self._by_id.get(result.call_id)) is None:
+            if times > 1 and self._unanswered(self._by_id.get(result.call_id)) is None:
                 self._mark(result)  # in another form too, which may have the mark of a failure
-            elif reported[result.call_id] > self._reported[result.call_id]:
+            elif times > self._reported.get(result.call_id, 0):
                 self._answer(result, llm_call)
-        self._reported |= reported
+        for call_id, times in reported.items():
+            self._reported[call_id] = max(times, self._reported.get(call_id, 0))
 
     def _takes_up(self, result: ToolResult, by: Exchanging) -> bool:
         """Join a result to the call of its id that waited for a person until then."""

@@ -14,7 +14,6 @@ from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.observation import (
     Exchanging,
     Handoff,
-    MessageCall,
     ModelCall,
     Observation,
     RunSpan,
@@ -272,7 +271,8 @@ def _has_its_answer(turn: Group, group: Group) -> bool:
 
 def _is_handed_over(turn: Group, group: Group) -> bool:
     """Return whether a group begins with the agent to which the turn's last tool handed over."""
-    agent = next((o.name for o in of_kind(RunSpan, group.members) if o.is_agent and o.name), None)
+    runs = (o for o in group.members if isinstance(o, RunSpan))
+    agent = next((o.name for o in runs if o.is_agent and o.name), None)
     if agent is None:
         return False
     targets = (normalized_name(target) for target in _last_targets(turn))
@@ -309,7 +309,9 @@ def turn_of(number: int, group: Group, *, lacks_call: bool = False) -> Turn:
     spans: list[Interval] = [(o.span.start_ns, o.span.end_ns) for o in tops]
     driven = next((values.parse_json(o.notes.driven) for o in group.turns if o.notes.driven), None)
     seen = driven if isinstance(driven, dict) else {}
-    shows_calls = any(map(is_agents_own, group.members))
+    calls_unknown = values.text(seen.get("calls_unknown"))
+    if calls_unknown and any(map(is_agents_own, group.members)):  # its spans show them
+        calls_unknown = None
     return Turn(
         turn=number,
         user_input=group.user_input,
@@ -322,7 +324,7 @@ def turn_of(number: int, group: Group, *, lacks_call: bool = False) -> Turn:
         driven=isinstance(driven, dict) and not seen.get("reply_withheld"),
         raised=values.text(seen.get("error")),
         calls_unknown=values.text(seen.get("calls_unseen"))
-        or (None if shows_calls else values.text(seen.get("calls_unknown")))
+        or calls_unknown
         or _unread(group)
         or (_LACKS_CALL if lacks_call else None),
         calls_outside=tuple(values.texts(seen.get("calls_outside"))),
@@ -333,20 +335,22 @@ def _unread(group: Group) -> str | None:
     """Return why parts of the model's messages leave its calls unknown; None if all parts are known."""
     types = [type_ for o in group.exchanging for type_ in o.exchange.unread]
     if not types:
-        asking = group.calls or group.exchanging  # runs repeat what their model calls requested
-        return _nameless([call for o in asking for call in o.exchange.tool_calls], group.tools)
+        return _nameless(group)
     names = ", ".join(f"`{type_}`" for type_ in dict.fromkeys(types))
     return f"a model's message has a part that is not known and may be a call: {names}"
 
 
-def _nameless(requested: Sequence[MessageCall], tools: Sequence[ToolUse]) -> str | None:
+def _nameless(group: Group) -> str | None:
     """Return that requests name no tool, if fewer tools' spans are left for them."""
+    asking = group.calls or group.exchanging  # runs repeat what their model calls requested
+    requested = [call for o in asking for call in o.exchange.tool_calls]
     # What has neither a name nor anything else is the place of another block of the message.
-    nameless = sum(call.name is None and (call.call_id or call.arguments) is not None for call in requested)
+    nameless = [call for call in requested if call.name is None and (call.call_id or call.arguments)]
     if not nameless:
         return None
     named = {call.call_id or call for call in requested if call.name and not is_answer(call.name)}
-    return None if nameless <= len(tools) - len(named) else "a model's message has a call without a name"
+    is_shown = len(nameless) <= len(group.tools) - len(named)
+    return None if is_shown else "a model's message has a call without a name"
 
 
 def is_agents_own(observation: Observation) -> bool:
@@ -370,7 +374,9 @@ def _texts_of_user(group: Group) -> Iterator[str | None]:
     yield from (
         run.run_input for run in group.runs if "input_in_prompt" not in run.traits and not _checks(run)
     )
-    yield from (o.exchange.user_input for o in sorted(chain(group.calls, group.exchanging), key=_checks))
+    asking = [*group.calls, *group.exchanging]
+    yield from (o.exchange.user_input for o in asking if not _checks(o))
+    yield from (o.exchange.user_input for o in asking if _checks(o))
 
 
 def _checks(o: Exchanging) -> bool:

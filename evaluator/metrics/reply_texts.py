@@ -9,7 +9,7 @@ compared so.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 from unicodedata import category, decomposition, normalize
 
@@ -27,12 +27,19 @@ FOLDED: Final = {
 _THIN = "\u00a0\u2009\u202f"  # spaces that part thousands; they are spaces where they do not
 _BETWEEN = ".,':/_-"  # what stands between two digits of one number, date, time or code
 # Scripts that are written without spaces, in which a letter before a minus does not make it a hyphen.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_UNSPACED = (
+    range(0x0E00, 0x10A0),
+    range(0x1780, 0x1800),
+    range(0x3005, 0x3008),
+    range(0x3040, 0x3100),
+    range(0x3400, 0xA000),
+    range(0xF900, 0xFB00),
+    range(0x20000, 0x40000),
 )
 
 
-def _table() -> dict[str, str]:
+@cache
+def _folds() -> dict[int, str]:
     """Return the form of each character that is folded by itself."""
     table = {one: to for to, all_of_it in FOLDED.items() for one in all_of_it}
     for code in range(0xFF01, 0xFFEF):
@@ -40,11 +47,9 @@ def _table() -> dict[str, str]:
         if kind in ("<wide>", "<narrow>"):
             letter = chr(int(plain, 16))
             table[chr(code)] = table.get(letter, letter)
-    return {**table, "\u3000": " "}
+    return str.maketrans({**table, "\u3000": " "})
 
 
-_TABLE = _table()
-_FOLDS = re.compile(f"[{re.escape(''.join(_TABLE))}]")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _PARTED = re.compile(rf"[.,'{_THIN}](?=\d)")  # found sooner than a number
 _NUMBER = re.compile(rf"\d+(?:[.,'{_THIN}]\d+)+")
@@ -58,7 +63,7 @@ def folded(text: str, *, case: bool = False) -> str:
     if text.isascii():
         text = text if case else text.lower()
     else:
-        text = _FOLDS.sub(lambda one: _TABLE[one[0]], text)
+        text = text.translate(_folds())
         # The case is folded of what is decomposed: else folding it again would change it.
         text = normalize("NFC", text if case else normalize("NFD", text).casefold())
     if _PARTED.search(text):
@@ -186,7 +191,7 @@ def _is_minus(reply: str, place: int) -> bool:
     if place == 0:
         return True
     before = reply[place - 1]
-    return category(before)[0] not in "LMN" or _UNSPACED.match(before) is not None
+    return category(before)[0] not in "LMN" or any(ord(before) in script for script in _UNSPACED)
 
 
 def _is_digit(letter: str) -> bool:

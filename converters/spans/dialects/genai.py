@@ -219,8 +219,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
     kind = named or _kind_by_content(attributes)
     shape, count_names = _shape(_OF_A_SHAPE.intersection(attributes))
     conversation_id, previous = None, None
-    if shape["conversation_id"] is not None:
-        conversation_id, previous = _conversation_id(attributes, shape, kind)
+    if (key := shape["conversation_id"]) is not None:
+        conversation_id, previous = _conversation_id(attributes, key, shape, kind)
     if named is None and kind != "other":
         traits.add("by_content")
     if shape["protocol"] or (span.scope_name or "").endswith(_PROTOCOLS):
@@ -236,7 +236,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
             exchanged = exchanged._replace(exchange=_of_turn(attributes, shape, exchanged.exchange))
         if count_names:
             tokens = _counts(span, attributes, shape, count_names, model, traits)
-    environment, service = (None, None) if kind == "other" else of_resource(span.resource)
+    environment, service, version = of_resource(span.resource)
     state = _state(span, attributes) if shape["state"] or span.events else ()
     common = (
         SpanRef(
@@ -255,11 +255,10 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
             text(attributes[shape["user_id"]]) if shape["user_id"] else None,
             tuple(texts(attributes[shape["tags"]])) if shape["tags"] else (),
             (),
-            (text(attributes[shape["agent_version"]]) if shape["agent_version"] else None)
-            or text(span.resource.get(semconv.SERVICE_VERSION)),
-            environment,
+            (text(attributes[shape["agent_version"]]) if shape["agent_version"] else None) or version,
+            None if kind == "other" else environment,
             None,
-            service,
+            None if kind == "other" else service,
         ),
         Notes(exchanged.declarations, exchanged.instructions, state)
         if state or exchanged.declarations or exchanged.instructions
@@ -306,18 +305,17 @@ def _tool_otherwise(span: Span, attributes: Mapping[str, Any], traits: set[Trait
 
 
 def _conversation_id(
-    attributes: Mapping[str, Any], shape: _Shape, kind: Kind
+    attributes: Mapping[str, Any], key: str, shape: _Shape, kind: Kind
 ) -> tuple[str | None, str | None]:
     """Return the id of the conversation, or of the response that the call continues."""
-    key = shape["conversation_id"]
     # The spans of a web server, or of a connection to a server, may carry a `session.id` of another kind.
     is_foreign = kind == "other" or shape["protocol"] is not None
-    if key is None or (is_foreign and key != semconv.CONVERSATION_ID):
+    if is_foreign and key != semconv.CONVERSATION_ID:
         return None, None
     known = identity(attributes[key])
     if known is None and attributes[key] is not None and not is_foreign:  # a placeholder
         known = first_identity(map(attributes.get, _NAMES["conversation_id"]))
-    return (None, known) if known is not None and known.startswith(_RESPONSE) else (known, None)
+    return (None, known) if known and known.startswith(_RESPONSE) else (known, None)
 
 
 # Attributes that are no marks of a tool's outcome: of transports, and of what it was given or returned.
@@ -328,7 +326,7 @@ _NO_MARKS = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def _names_of_marks(names: frozenset[str]) -> tuple[str, ...]:
+def _names_of_marks(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the attributes of a tool's span that may mark how the call ended, by their last words."""
     ends = {name: name.rpartition(".")[2] for name in names if not _NO_MARKS.match(name)}
     return tuple(name for name, end in ends.items() if is_mark(end) and not end.endswith("state"))
@@ -336,7 +334,7 @@ def _names_of_marks(names: frozenset[str]) -> tuple[str, ...]:
 
 def _marked(tool: ToolUse, attributes: Mapping[str, Any]) -> ToolUse:
     """Return a tool's call with what attributes beside its result say of it."""
-    names = _names_of_marks(frozenset(attributes))
+    names = _names_of_marks(tuple(attributes))
     mark = mark_of({name.rpartition(".")[2]: attributes[name] for name in names}) if names else None
     if mark == "failed":
         return tool if tool.failure else tool._replace(failure=SpanFailure())
