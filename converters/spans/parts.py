@@ -22,6 +22,7 @@ from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.outcomes import mark_of, snake_case
 from spangrade.converters.spans.values import (
     NO_ARGUMENTS,
+    arguments_in,
     arguments_text,
     first_of,
     is_removed,
@@ -290,7 +291,7 @@ def _plain_call(part: Mapping[str, Any]) -> MessageCall:
     return MessageCall(
         first_text_of(part, _NAME_KEYS),
         call_id,
-        arguments_text(first_of(part, _ARGUMENT_KEYS)),
+        arguments_in(part, _ARGUMENT_KEYS),
         other_id=None if other_id == call_id else other_id,
     )
 
