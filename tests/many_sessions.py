@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from made_once import made_once
+
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.sync.update import forget
 from spangrade.evaluator.results.views import place_verdicts
@@ -186,6 +188,11 @@ def _sessions() -> str:
         if not column.nullable and f" AS {column.name}" not in _SESSIONS
     ]
     return _SESSIONS.replace("$zeros", ", ".join(zeros))
+
+
+def two_hundred() -> Path:
+    """Return the database of 200 sessions, with two runs: made once, to be opened read-only or copied."""
+    return made_once("200-sessions", lambda db: write_sessions(db, 200))
 
 
 def write_sessions(db: Path, number: int) -> None:

@@ -51,6 +51,7 @@ def test_a_database_has_the_same_sessions_runs_and_scores(tmp_path: Path, spangr
     assert [rows(db, query) for query in queries] == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("command", "code"), [("sessions", 0), ("derive", 0), ("grade", 4)])
 @pytest.mark.short_form("command", 2)
 @pytest.mark.short_form("code", 2)

@@ -127,6 +127,7 @@ def test_matrix_of_the_runner_of_tests(tmp_path: Path, way: str) -> None:
     assert passes(found) == [], found
 
 
+@pytest.mark.exhaustive
 def test_mirror_of_the_runner_of_tests(tmp_path: Path) -> None:
     path = tmp_path / "spangrade.duckdb"
     assert held(path, NONE) == {}

@@ -223,6 +223,7 @@ def golden_of_history(spangrade: Spangrade, folder: Path, version: str) -> Path:
     return golden
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.short_form("version", 3)
 def test_a_history_gives_the_same_grades_by_row_and_by_session(
@@ -272,6 +273,7 @@ def shown(request: Request) -> str:
     return re.sub(r"^(BEGIN|END) (\w+) \w+$", r"\1 \2", request.prompt, flags=re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.short_form("version", 3)
 def test_the_judge_is_asked_the_same_of_a_row_and_of_a_session(

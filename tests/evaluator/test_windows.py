@@ -26,6 +26,7 @@ COMMANDS: dict[str, Callable[[spangrade.Database], object]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.short_form("command", 4)
 def test_the_database_is_free_between_steps(

@@ -165,6 +165,7 @@ def long_list(make: Callable[[int], Any], count: int) -> bytes:
     return b"[" + b",".join(orjson.dumps(make(number)) for number in range(1, count + 1)) + b"]"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "content",
     [
@@ -252,6 +253,7 @@ def test_documents_are_read_whatever_stands_between_them(
     assert list(read(path)) == [stored(n) for n in range(1, len(forms) + 1)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.short_form("indent", 2)
 def test_documents_after_one_that_is_read_in_portions_are_read(

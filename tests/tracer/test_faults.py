@@ -69,6 +69,7 @@ def test_a_disk_that_takes_no_more_is_answered_with_503_and_loses_nothing(tmp_pa
     assert numbers(db) == kept
 
 
+@pytest.mark.exhaustive
 def test_a_file_deleted_underneath_costs_only_what_was_in_it(tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
     with receiver(db) as started:

@@ -151,7 +151,7 @@ def stored(tmp_path: Path, script: str, *arguments: str) -> list[int]:
 @pytest.mark.parametrize("end", ["close", "terminate"])
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.short_form("end", 2)
-@pytest.mark.short_form("method", 2)
+@pytest.mark.short_form("method", 6)
 def test_a_pools_workers_store_their_spans(tmp_path: Path, method: str, end: str) -> None:
     assert stored(tmp_path, POOL, method, end) == list(range(80))
 
@@ -174,6 +174,7 @@ def test_a_worker_redacts_what_it_keeps_and_removes_it_when_it_is_stored(tmp_pat
         assert store.query("SELECT count(*), count(DISTINCT span_id) FROM spans") == [(10, 10)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("end", ["exit", "handler"])
 @pytest.mark.short_form("end", 2)
 def test_workers_of_a_pre_fork_server_store_their_spans(tmp_path: Path, end: str) -> None:

@@ -74,6 +74,7 @@ def test_a_signal_ends_a_process_as_before_and_its_spans_are_stored(tmp_path, nu
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.short_form("place", 2)
 def test_the_applications_own_handler_still_runs(tmp_path, place) -> None:
     assert run(tmp_path, signal.SIGTERM, **{place: EXITS}) == (3, "handled\n", ["c-1"])
 
@@ -88,6 +89,7 @@ def test_an_ignored_signal_stays_ignored(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.short_form("place", 2)
 def test_what_a_server_ends_after_the_signal_is_stored_before_it_raises_it_again(tmp_path, place) -> None:
     ended = run(tmp_path, None, **{place: SERVER}, wait=SERVES)
     assert ended == (-signal.SIGTERM, "", ["c-1", "c-2"])

@@ -139,6 +139,7 @@ def answers(folder):
     return module["function"]
 
 
+@pytest.mark.exhaustive
 def test_the_table_over_http(folder):
     function = answers(folder)
 
@@ -153,6 +154,7 @@ def test_the_table_over_http(folder):
         assert verdicts("--http", url) == ROWS
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_a_server_with_the_chat_completions_api(folder):
     function = answers(folder)
 
@@ -195,6 +197,7 @@ def test_the_table_of_the_runner_of_tests():
     }
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_an_agent_that_yields_events(folder):
     """Such an agent yields its calls, so that a text alone says that there was none."""
     (folder / "events_agent.py").write_text(

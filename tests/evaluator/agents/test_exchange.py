@@ -587,6 +587,7 @@ def sending(folder, pause_s, answer):
             thread.join()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("pause_s", "is_received", "verdict"),
     [(0.4, True, "failed"), (None, True, "inconclusive"), (None, False, "inconclusive")],

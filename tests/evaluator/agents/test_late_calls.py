@@ -279,6 +279,7 @@ def test_what_a_process_of_its_own_calls_is_unknown(tmp_path: Path, how: str) ->
     assert (found, "a process of its own" in reason) == ("inconclusive", True)
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_a_tool_starts_or_that_runs_no_python_hides_nothing(tmp_path: Path) -> None:
     its_own = spangrade.tool(starts_python)
     for does in (its_own, lambda: subprocess.run(["true"], check=True)):

@@ -46,6 +46,7 @@ ALL = [
 ]
 
 
+@pytest.mark.exhaustive
 async def test_a_session_has_the_origin_with_which_it_was_made(sessions_of_all_origins):
     assert origins() == ALL
 

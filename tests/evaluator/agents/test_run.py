@@ -212,6 +212,7 @@ def test_the_limit_of_the_cost_counts_what_a_run_to_complete_has_spent_before(sh
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_run_to_complete_is_found_by_its_exact_name(shop):
     golden(shop, ORDERS)
     command = ["run", "shop_agent.py:answer", "golden.json"]

@@ -261,6 +261,7 @@ def test_what_the_simulation_needs_is_known_before_the_agent_runs(shop):
     )
 
 
+@pytest.mark.exhaustive
 def test_repeats_of_a_scenario_are_counted_together(shop):
     shop.answer = Models(cooperative)
     _, printed = run("answer", "--repeat", "3")
@@ -586,6 +587,7 @@ def test_faults_that_cannot_happen_are_refused(shop, faults, problem):
     assert (done.code, problem in done.err[0]) == (2, True), done.err
 
 
+@pytest.mark.exhaustive
 def test_an_audit_proposes_the_drills_that_no_scenario_covers(shop):
     drill("fails")
     shop.answer = Agrees(gets_it)
@@ -595,6 +597,7 @@ def test_an_audit_proposes_the_drills_that_no_scenario_covers(shop):
     assert f"no scenario drills look_up: {kinds}" in done.out
 
 
+@pytest.mark.exhaustive
 def test_a_page_and_a_text_show_what_is_simulated_beside_the_plan(shop):
     shop.answer = Models(cooperative)
     run()

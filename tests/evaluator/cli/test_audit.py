@@ -368,6 +368,7 @@ def test_with_all_gates_and_exact_references_95_percent_are_caught_and_survivors
     assert unexplained == []
 
 
+@pytest.mark.exhaustive
 def test_a_kind_of_another_package_takes_part(folder: Path, spangrade: Spangrade) -> None:
     packages = folder / "packages" / "acme-1.0.dist-info"
     packages.mkdir(parents=True)

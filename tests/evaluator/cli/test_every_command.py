@@ -143,6 +143,7 @@ def test_ctrl_c_while_a_database_opens_is_one_line_and_130(
         assert done.code == CODES.get(words, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not LONG, reason="a quarter of an hour: .ci/long")
 @every_command
 def test_ctrl_c_at_any_call_is_one_line_and_130(

@@ -150,6 +150,7 @@ def test_accept_shows_the_difference_of_the_golden_file_and_writes_it_if_it_is_c
     assert run("run").code == 0
 
 
+@pytest.mark.exhaustive
 def test_a_version_that_is_not_declared_is_inferred_and_marked_as_such(folder, typed):
     begun(typed, "Where is A1", "Where is A2")
     run("run")

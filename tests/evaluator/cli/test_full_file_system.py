@@ -116,6 +116,7 @@ def test_a_command_is_one_line_loses_nothing_and_works_once_there_is_room(
     assert list(disk.folder.rglob("*new*")) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("words", REPORTS, ids=" ".join)
 @pytest.mark.short_form("words", 2)
 def test_the_reports_in_a_folder_stay_those_of_before(words: tuple[str, ...], disk: Disk) -> None:
@@ -161,6 +162,7 @@ def test_a_run_that_has_no_space_is_completed_once_it_has(disk: Disk) -> None:
     assert {copies for *_, copies in rows(DB, SPANS)} == {1}
 
 
+@pytest.mark.exhaustive
 def test_a_watch_goes_on_once_there_is_room(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
     add(DB, [("bad", BAD)])
     full, graded, stop = threading.Event(), threading.Event(), threading.Event()

@@ -81,6 +81,7 @@ def test_a_planted_score_that_is_not_finite_is_shown(
         assert run(*command, "--db", planted).code in {0, 4}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.short_form("column", 8)
 @pytest.mark.parametrize(("column", "value"), PLANTED)
 @pytest.mark.short_form("value", 2)

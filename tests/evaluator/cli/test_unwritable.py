@@ -55,6 +55,7 @@ def db(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("free_bytes", [0, 700])
 @pytest.mark.parametrize("command", REPORTS, ids=lambda command: command[0])
 @pytest.mark.short_form("command", 6)

@@ -127,6 +127,7 @@ def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
         assert sorted(load(store), key=lambda s: s.session_id) == small_steps
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("records", [1, 5, 8, 24])
 @pytest.mark.short_form("records", 4)
 def test_a_backlog_is_derived_in_parts_each_to_its_end(

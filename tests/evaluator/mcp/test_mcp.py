@@ -122,6 +122,7 @@ async def test_each_tool_answers_within_its_tokens_and_marks_what_was_recorded(c
     assert hashlib.sha256(db.read_bytes()).digest() == before
 
 
+@pytest.mark.short_form("client", 2)
 async def test_garbage_is_refused_in_one_line_and_the_server_goes_on(client):
     async with client:
         for tool, arguments, message in (

@@ -176,6 +176,7 @@ def test_the_filters_of_the_header_choose_among_the_labelled_sessions(db: Path) 
     assert (sum(nobody["agreement"].confusion), nobody["metrics"], none["metric"]) == (0, [], "")
 
 
+@pytest.mark.exhaustive
 def test_the_filters_of_the_header_stand_on_every_page_and_go_along(served: Served) -> None:
     kept = "agent=shop&version=1.3"
     pages = ("/session/s01?", "/runs?", "/compare?", f"/judge?metric={METRIC}&", "/alerts?", "/review?")

@@ -216,6 +216,7 @@ def test_few_sessions_are_no_alarm_and_a_limit_needs_no_sessions_before(tmp_path
     assert alarm.filters["verdict"] == "failed"
 
 
+@pytest.mark.exhaustive
 def test_an_alert_that_the_settings_have_no_more_ends_its_alarms(db: Path) -> None:
     assert len(bodies_of(db, Stream(agents=1, failing=0.9))) == 1
     other = AlertRule(when="cost > 5")

@@ -36,6 +36,7 @@ def watch(db: Path, clock: Clock, steady: Clock, webhook: Webhook | None = None)
     return Watch(db, prepared_by(gates=GATE), options, webhook=webhook, clock=clock, steady=steady)
 
 
+@pytest.mark.exhaustive
 @jumps
 @pytest.mark.short_form("jump", 4)
 def test_a_session_is_idle_once_that_time_has_passed(jump: int, tmp_path: Path) -> None:
@@ -53,6 +54,7 @@ def test_a_session_is_idle_once_that_time_has_passed(jump: int, tmp_path: Path) 
     assert printed == [waiting, waiting, "2 sessions graded: 1 passed, 1 failed"]
 
 
+@pytest.mark.exhaustive
 @jumps
 @pytest.mark.short_form("jump", 4)
 def test_a_restart_grades_what_waited(jump: int, tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ def test_phoenix_has_one_annotation_of_a_score(db: Path, peer: Peer, monkeypatch
     assert sorted(one["result"]["label"] for one in peer.annotations.values()) == ["pass", "pass"]
 
 
+@pytest.mark.exhaustive
 def test_mlflow_has_one_valid_assessment_of_a_score(
     db: Path, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

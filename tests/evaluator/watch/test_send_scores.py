@@ -166,6 +166,7 @@ def test_a_dry_run_prints_the_events_and_sends_and_stores_nothing(db: Path) -> N
     assert rows(db, "SELECT 1 FROM duckdb_tables() WHERE table_name = 'sent_scores'") == []
 
 
+@pytest.mark.exhaustive
 def test_run_sends_what_the_agent_did_with_its_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_receiver_of_ours_reads_them_as_scores_once(db: Path, name: str) -> No
     }
 
 
+@pytest.mark.exhaustive
 def test_a_judge_is_named_where_it_is_known(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "the-key")
     monkeypatch.setenv("SPANGRADE_JUDGE_CACHE", str(db.with_name("judge.sqlite")))

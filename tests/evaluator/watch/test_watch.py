@@ -158,6 +158,7 @@ def test_a_session_that_was_deleted_is_forgotten(tmp_path: Path) -> None:
     assert verdicts(db) == [("kept", "passed")]
 
 
+@pytest.mark.exhaustive
 def test_a_log_record_that_changes_nothing_is_no_reason_to_grade_again(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [("a", OK)])
@@ -214,6 +215,7 @@ def test_the_budget_of_the_judge_is_for_a_day_and_outlasts_a_restart(
     assert rows(db, "SELECT judge_calls FROM runs ORDER BY judge_calls") == [(1,), (2,), (2,)]
 
 
+@pytest.mark.exhaustive
 def test_a_judge_whose_price_is_unknown_spends_no_budget_in_money(tmp_path: Path) -> None:
     db, clock = tmp_path / "s.duckdb", Clock(LATER)
     add(db, [(f"s{number}", (Said(f"hello {number}"),)) for number in range(3)])

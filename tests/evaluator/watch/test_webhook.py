@@ -210,6 +210,7 @@ def test_without_a_secret_or_a_url_nothing_is_sent(monkeypatch: pytest.MonkeyPat
     assert START_NS
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("asked", "wait_s"),
     [

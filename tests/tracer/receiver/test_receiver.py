@@ -462,6 +462,7 @@ def test_one_receiver_has_a_spool(tmp_path: Path) -> None:
         start(tmp_path / "s.duckdb")
 
 
+@pytest.mark.exhaustive
 def test_one_receiver_has_a_spool_by_whatever_link(tmp_path: Path) -> None:
     db, link = tmp_path / "s.duckdb", tmp_path / "link.duckdb"
     link.symlink_to(db)
