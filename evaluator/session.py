@@ -46,6 +46,7 @@ _LATENCY = Column("its duration", "s")
 _TRACE = Column("the trace that records it")
 _SPAN = Column("the span that records it; unknown where only messages do")
 _KNOWN = Column("whether the value is recorded", shown=False)
+_REMOVED = Column("whether values in the arguments were removed before they were recorded; they are null")
 
 
 # How messages of exceptions, and most codes of errors, begin: `ValueError: …`, `payment_declined`.
@@ -128,6 +129,7 @@ class ToolInteraction(NamedTuple):
     ] = None
     fault: Annotated[str | None, Column("what a drill made the call do: `fails`, `late` and the like")] = None
     provider: Annotated[bool, Column("whether the model's provider ran it, and no code of the agent")] = False
+    arguments_removed: Annotated[bool, _REMOVED] = False
 
     @property
     def ran(self) -> bool:
@@ -151,6 +153,7 @@ class RequestedCall(NamedTuple):
     ]
     trace_id: Annotated[str, _TRACE]
     span_id: Annotated[str | None, Column("the span of the model call")]
+    arguments_removed: Annotated[bool, _REMOVED] = False
 
 
 class PlannedCall(ToolInteraction):

@@ -24,7 +24,7 @@ _MASK = (
 _REMOVED = re.compile(
     rf"{_MASK}|(?:re(?:da|ada)cted|filtered|masked|removed)[\]>)]|re(?:da|ada)cted|\*{{3,}}", re.IGNORECASE
 )
-_IN_PLACE = re.compile(_MASK, re.IGNORECASE)
+_IN_PLACE = re.compile(rf'{_MASK}|(?<![^"])\*{{3,}}(?![^"\\])', re.IGNORECASE)
 _FIRST = frozenset("[<(*_rR")  # of their characters
 _MOST_DEPTH = 6  # objects and lists around a removed value
 _MOST_REMOVED = 200  # characters
@@ -102,6 +102,15 @@ def is_removed(value: str) -> bool:
     return (
         value[:1] in _FIRST and len(value) <= _MOST_REMOVED and _REMOVED.fullmatch(value.strip()) is not None
     )
+
+
+def without_removed(value: Any) -> Any:
+    """Return a JSON value with null for each text in it that was removed."""
+    if isinstance(value, str):
+        return None if is_removed(value) else value
+    if isinstance(value, dict):
+        return {key: without_removed(one) for key, one in value.items()}
+    return list(map(without_removed, value)) if isinstance(value, list) else value
 
 
 def _is_gone(value: Any, depth: int = _MOST_DEPTH) -> bool | None:

@@ -31,6 +31,7 @@ from spangrade.converters.spans.observation import (
 from spangrade.converters.spans.outcomes import failed_by_data
 from spangrade.converters.spans.parts import unwrapped
 from spangrade.converters.spans.run_io import python_value
+from spangrade.converters.spans.values import without_removed
 from spangrade.evaluator.derive.handoffs import is_handoff
 from spangrade.evaluator.derive.span_tree import Node, Tree, of_kind
 from spangrade.evaluator.derive.timing import seconds
@@ -56,6 +57,7 @@ _MAY_BE_ERROR = re.compile(r"(?:\w*(?:Error|Exception)|Fail(?:ed|ure)|Traceback)
 _CODE = re.compile(r"[A-Za-z0-9_.:$-]+")
 _HANDED_OVER = re.compile(r'\{"assistant":"[^"]*"\}')  # what the OpenAI Agents SDK returns of a hand-off
 _NO_MORE = re.compile(r"[\W_]*(?:(?:error|exception|fail(?:ed|ure))[\W_]*)*", re.IGNORECASE)
+_MAY_BE_REMOVED = re.compile(r'"[\[<(*_rR]')  # a text that begins as a mask does
 _ERROR_KEYS = ("error_message", "error", "message", "detail")
 _SUCCEEDED: Traits = frozenset({"succeeded"})
 _APPROVED: Traits = frozenset({"approved"})
@@ -450,6 +452,7 @@ def tool_interaction(
     """Return the interaction that a call of a tool is."""
     span, name = tool.span, tool.name or ""
     output = json_or_none(tool.result)
+    arguments, removed = _arguments(tool.arguments)
     ok, error = ok_and_error(tool, output)
     approval = approval_of(output) or ("approved" if "approved" in tool.traits else None)
     if "interrupted" in tool.traits and tool.result is None:
@@ -460,7 +463,7 @@ def tool_interaction(
         position=position,
         turn=turn,
         tool_name=name,
-        input_arguments=json_or_none(tool.arguments),
+        input_arguments=arguments,
         output=output,
         arguments_known=tool.arguments is not None,
         output_known=tool.result is not None,
@@ -477,22 +480,25 @@ def tool_interaction(
         approval=approval,
         fault=tool.fault,
         provider="of_provider" in tool.traits,
+        arguments_removed=removed,
     )
 
 
 def requested_call(position: int, turn: int, tool: ToolUse) -> RequestedCall:
     """Return the call that is only requested."""
+    arguments, removed = _arguments(tool.arguments)
     return RequestedCall(
         position=position,
         turn=turn,
         tool_name=tool.name or "",
-        input_arguments=json_or_none(tool.arguments),
+        input_arguments=arguments,
         arguments_known=tool.arguments is not None,
         call_id=tool.call_id,
         agent=tool.agent,
         start_ns=tool.span.start_ns,
         trace_id=tool.span.trace_id,
         span_id=tool.span.parent_span_id,
+        arguments_removed=removed,
     )
 
 
@@ -550,6 +556,15 @@ def _error_in(result: Any) -> str | None:
             said = [text]
         return next((one for one in said if not _CODE.fullmatch(one)), said[0] if said else None)
     return result if isinstance(result, str) else None
+
+
+def _arguments(text: str | None) -> tuple[Any, bool]:
+    """Return a call's arguments, with null for each value that was removed, and whether there are such."""
+    value = json_or_none(text)
+    if text is None or _MAY_BE_REMOVED.search(text) is None:
+        return value, False
+    kept = without_removed(value)
+    return kept, kept != value
 
 
 def json_or_none(text: str | None) -> Any:

@@ -46,6 +46,7 @@ LACKS: dict[str, Lack] = {
     "no_response": "replies",
     "no_tool_arguments": "content",
     "no_tool_result": "content",
+    "removed_arguments": "content",
     "no_conversation_id": "conversation",
     "no_agents": "agents",
     "no_tool_span": "tools",

@@ -112,7 +112,7 @@ def _has_calls(s: Session) -> bool:
 # Whether a session has contents of the kind that it lacks in part.
 _CONTENTS: dict[str, Callable[[Session], bool]] = {
     **dict.fromkeys(("no_user_input", "no_response"), _has_texts),
-    **dict.fromkeys(("no_tool_arguments", "no_tool_result"), _has_calls),
+    **dict.fromkeys(("no_tool_arguments", "no_tool_result", "removed_arguments"), _has_calls),
 }
 _CHECKS = (
     _Check(
@@ -163,6 +163,12 @@ _CHECKS = (
         "tool calls without their arguments",
         _TOOLS,
         lambda s: [tool for tool in _tools(s) if not tool.arguments_known],
+    ),
+    _Check(
+        "removed_arguments",
+        "tool calls with values in their arguments that were removed",
+        _TOOLS,
+        lambda s: [tool for tool in _tools(s) if tool.arguments_removed],
     ),
     _Check(
         "no_tool_result",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from spangrade.converters.spans.values import objects
 from spangrade.evaluator.metrics.call_text import call_text, listed
-from spangrade.evaluator.metrics.masked import has_mask
+from spangrade.evaluator.metrics.masked import compared_arguments, has_mask
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.session import RequestedCall, Session, ToolInteraction
 from spangrade.tracer.base.canonical_json import canonical
@@ -91,7 +91,7 @@ def repeated_calls(session: Session) -> Outcome:
     for name, calls in by_tool.items():
         made: set[str] = set()
         for call in calls:
-            values = (call.input_arguments, call.output, call.error)
+            values = (compared_arguments(call), call.output, call.error)
             if not call.arguments_known or not (call.output_known or call.error) or has_mask(values):
                 if len(calls) > 1:
                     unknown[
@@ -143,7 +143,7 @@ def _violation(call: _Call, schemas: Sequence[str]) -> tuple[str, str]:
     """Return why a call violates all schemas of its tool, else empty, and why that is not known."""
     from spangrade.evaluator.metrics.json_schema import UndecidedError, violation  # 0.1 s
 
-    arguments = {} if call.input_arguments is None else call.input_arguments
+    arguments = {} if call.input_arguments is None else compared_arguments(call)
     try:
         found = [violation(schema, arguments) for schema in schemas]
     except UndecidedError as error:

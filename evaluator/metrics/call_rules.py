@@ -287,7 +287,7 @@ def result_has(first: ToolInteraction, call: _Call, names: Sequence[str]) -> boo
     """Return whether another call's result has values of a call's arguments, None if that is unknown."""
     if not names:
         return True
-    if not (first.output_known and call.arguments_known):
+    if not first.output_known or _lacks(call, names):
         return None
     arguments = call.input_arguments
     if not isinstance(arguments, dict) or not all(name in arguments for name in names):
@@ -317,6 +317,13 @@ def value_text(value: Any) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
+def _lacks(call: _Call, names: Sequence[str]) -> bool:
+    """Return whether one of these arguments of a call is not recorded."""
+    if not call.arguments_removed or not isinstance(call.input_arguments, dict):
+        return not call.arguments_known
+    return any(name in call.input_arguments and call.input_arguments[name] is None for name in names)
+
+
 def same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | None:
     """Return whether two calls have equal values of arguments, None if these are not recorded.
 
@@ -324,7 +331,7 @@ def same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | No
     """
     if not names:
         return True
-    if not (first.arguments_known and call.arguments_known):
+    if _lacks(first, names) or _lacks(call, names):
         return None
     left, right = first.input_arguments, call.input_arguments
     return (

@@ -8,7 +8,7 @@ from typing import Any
 
 from spangrade.converters.datasets.forms import PATTERN, mentions
 from spangrade.converters.datasets.golden import ReferenceToolInteraction
-from spangrade.evaluator.metrics.masked import has_mask
+from spangrade.evaluator.metrics.masked import compared_arguments, has_mask
 from spangrade.evaluator.metrics.pairing import Context, call_differences, result_matches
 from spangrade.evaluator.metrics.references import lacks_result, result_tools
 from spangrade.evaluator.metrics.shown import difference_text
@@ -89,7 +89,7 @@ def _undecided(
     expected: Sequence[ReferenceToolInteraction], actual: Sequence[ToolInteraction], context: Context
 ) -> Iterator[str]:
     """Yield the values of calls that may match: a pattern was not searched to the end, or they are masked."""
-    masked = {id(call) for call in actual if has_mask((call.input_arguments, call.output))}
+    masked = {id(call) for call in actual if has_mask((compared_arguments(call), call.output))}
     for wanted in expected:
         has_pattern = mentions(wanted.input_arguments, PATTERN) or mentions(wanted.output, PATTERN)
         for call in actual if has_pattern or masked else ():

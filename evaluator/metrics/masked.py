@@ -10,10 +10,12 @@ from spangrade.evaluator.metrics.reply_texts import contains
 from spangrade.tracer.base.canonical_json import dumps
 
 if TYPE_CHECKING:  # few recordings are masked
+    from spangrade.evaluator.session import RequestedCall, ToolInteraction
     from spangrade.tracer.redaction import Redaction
 
 _MASK = re.compile(r"\[([a-z][a-z_ -]*)(?::[0-9a-f]{16})?\]")
 _WHOLE = re.compile(r"\[(?:redacted|deep)(?::[0-9a-f]{16})?\]")
+_REMOVED = "[redacted]"
 MASKED = "what was recorded is masked"  # begins the reason of what cannot be compared
 
 
@@ -37,6 +39,19 @@ def has_mask(value: Any) -> bool:
         elif isinstance(one, list | tuple):
             waiting.extend(one)
     return False
+
+
+def compared_arguments(call: ToolInteraction | RequestedCall) -> Any:
+    """Return a call's arguments, with masks for the values that were removed: they may be any."""
+    return _with_masks(call.input_arguments) if call.arguments_removed else call.input_arguments
+
+
+def _with_masks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_masks(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return list(map(_with_masks, value))
+    return _REMOVED if value is None else value
 
 
 def may_be_masked(expected: Any, actual: Any) -> bool:

@@ -297,6 +297,9 @@ def _of_text(expected: Any, actual: str, rules: Rules, path: Path) -> Iterator[V
 def _of_word(
     word: str, expected: Mapping[str, Any], actual: Any, rules: Rules, path: Path
 ) -> Iterator[ValueDifference]:
+    if may_be_masked(None, actual):  # all of it is masked
+        yield _different(path, expected, actual)
+        return
     operand = expected[word]
     if word == ANY:
         yield from _of_alternatives(expected, operand, actual, rules, path)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics.causes import Repair, repairs
+from spangrade.evaluator.metrics.masked import compared_arguments
 from spangrade.evaluator.metrics.matching import (
     ArgumentMatcher,
     ValueDifference,
@@ -98,6 +99,7 @@ def as_call(call: RequestedCall) -> ToolInteraction:
         end_ns=call.start_ns,
         trace_id=call.trace_id,
         span_id=None,
+        arguments_removed=call.arguments_removed,
     )
 
 
@@ -297,7 +299,7 @@ def _arguments_match(
     return (
         None
         if resolvable is None
-        else _is_met(first_difference(resolvable, call.input_arguments, rules_of(keys)))
+        else _is_met(first_difference(resolvable, compared_arguments(call), rules_of(keys)))
     )
 
 
@@ -328,7 +330,7 @@ def call_differences(
     if expected.input_arguments is not None and keys != "ignore" and call.arguments_known:
         wanted = _resolved(expected.input_arguments, call, context)
         if wanted is not None:
-            for one in differences(wanted, call.input_arguments, rules_of(keys)):
+            for one in differences(wanted, compared_arguments(call), rules_of(keys)):
                 yield f"{name}({path_text(one.path)})", one
     if expected.output is not None and call.output_known:
         for one in differences(expected.output, call.output):

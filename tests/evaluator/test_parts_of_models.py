@@ -165,3 +165,27 @@ def test_a_tool_s_span_without_a_name_cannot_pass(
         attributes={**attributes, "gen_ai.tool.name": "find", "tool.name": "find"}, name="find"
     )
     assert session_of([model, named]).tool_interactions[0].tool_name == "find"
+
+
+@pytest.mark.parametrize(
+    ("expected", "verdict"),
+    [
+        ({"limit": 5}, "passed"),
+        ({"limit": 6}, "failed"),
+        ({"order_id": "A-17"}, "inconclusive"),
+        ({"order_id": "A-17", "limit": 6}, "failed"),
+        ({"order_id": {"$pattern": "A-.*"}}, "inconclusive"),
+    ],
+)
+def test_what_was_removed_from_arguments_may_be_any_value(expected: dict[str, Any], verdict: str) -> None:
+    (model,) = of_spans([])
+    attributes = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "find",
+        "gen_ai.tool.call.arguments": '{"order_id": "[REDACTED]", "limit": 5}',
+        "gen_ai.tool.call.result": "found",
+    }
+    tool = model._replace(span_id="2" * 16, name="find", parent_span_id="1" * 16, attributes=attributes)
+    reference = [{"tool_name": "find", "input_arguments": expected}]
+    grade = graded([model, tool], reference_tool_interactions=reference)
+    assert grade.verdict == verdict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recordings import observed
 
+import spangrade
 from spangrade.converters.spans.values import json_text
 from spangrade.evaluator.maintenance.advice import advice
 from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
 
 MASKS = (
     "[REDACTED]",
@@ -124,3 +127,39 @@ def test_lint_shows_what_stands_in_place_of_what_was_removed() -> None:
     assert help_ is not None
     assert help_.endswith("(they were removed: `__REDACTED__` stands in their place)")
     assert "removed" not in (advice("no_tool_arguments", tool._replace(attributes=OPENINFERENCE)) or "")
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("tool", "inputs", "outputs"), TOOLS)
+def test_one_masked_argument_beside_others_is_null_and_lint_says_what_removed_it(
+    mask: str, tool: dict[str, Any], inputs: str, outputs: str, tmp_path: Path
+) -> None:
+    given = {"order_id": mask, "limit": 5, "filter": {"by": [mask, "state"], "note": None}}
+    root = {"openinference.span.kind": "AGENT", "agent.name": "desk", "session.id": "s1"}
+    spans = [
+        Span("a" * 32, "1" * 16, None, "desk", "INTERNAL", 1, 9, attributes=root),
+        Span(
+            "a" * 32,
+            "2" * 16,
+            "1" * 16,
+            "find",
+            "INTERNAL",
+            2,
+            3,
+            attributes={
+                **tool,
+                inputs: json.dumps(given),
+                outputs: "found",
+            },
+        ),
+    ]
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(spans)
+    db = spangrade.open(tmp_path / "s.duckdb")
+    (session,) = db
+    (call,) = session.tool_interactions
+    expected = {"order_id": None, "limit": 5, "filter": {"by": [None, "state"], "note": None}}
+    assert (call.input_arguments, call.arguments_known, call.arguments_removed) == (expected, True, True)
+    (finding,) = (one for one in db.lint() if one.code == "removed_arguments")
+    assert finding.advice is not None
+    assert mask in finding.advice
