@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# Neither is mutated nor imports what is. None of it may start a thread when it is imported.
+# None imports what is mutated, or may start a thread when it is imported.
 LOADED = (
     "duckdb",
     "genai_prices",
@@ -94,7 +94,6 @@ def load(checkout: Path) -> None:
     for name in LOADED:
         with suppress(ImportError):
             importlib.import_module(name)
-    importlib.import_module("spangrade.tracer.exporter")  # nothing in `tracer` imports what is mutated
 
 
 def _child(checkout: Path, folder: Path, arguments: list[str], chosen: Sequence[str] | None) -> None:

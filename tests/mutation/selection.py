@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,8 +14,9 @@ from forked import run
 from mutants import Place
 
 LIMIT_S = 1200  # for one test file
-BUDGET_S = 30.0  # of the tests that run on one mutant
+BUDGET_S = 20.0  # of the tests that run on one mutant
 FEW = 30
+NOT_PYTHON = {".sql", ".html"}
 
 
 class Tests(NamedTuple):
@@ -43,11 +46,21 @@ def measure(checkout: Path, test_file: str, folders: Iterable[str]) -> dict[str,
     settings.write_text(f"[run]\nsource = {sources}\ndata_file = ${{TMPDIR}}/coverage\n")
     arguments = [f"--cov-config={settings}", "--cov", "--cov-context=test", "--cov-report=", test_file]
     outcome = run(checkout, arguments, limit_s=LIMIT_S, keep=keep)
-    return {"failed": outcome.failed, "durations": outcome.durations, "lines": lines}
+    texts = {path: digest((checkout / path).read_text()) for path in lines}
+    return {"failed": outcome.failed, "durations": outcome.durations, "lines": lines, "texts": texts}
 
 
-def combine(measured: Iterable[dict[str, Any]]) -> Tests:
-    """Bring what was measured of each test file together; a test that failed is left out."""
+def digest(*parts: str) -> str:
+    """Return a name for texts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+def combine(root: Path, measured: Iterable[dict[str, Any]]) -> Tests:
+    """Bring what was measured of each test file together; a test that failed is left out.
+
+    Of a module that is another than it was when it was measured, only which tests reach it is known.
+    """
+    now: dict[str, str] = {}
     durations: dict[str, float] = {}
     lines: dict[tuple[str, int], set[str]] = defaultdict(set)
     modules: dict[str, set[str]] = defaultdict(set)
@@ -56,25 +69,31 @@ def combine(measured: Iterable[dict[str, Any]]) -> Tests:
         passed = {test: s for test, s in one["durations"].items() if test not in one["failed"]}
         durations |= passed
         for path, by_line in one["lines"].items():
+            if path not in now:
+                now[path] = digest((root / path).read_text()) if (root / path).exists() else ""
             for line, tests in by_line.items():
                 known = passed.keys() & set(tests)
-                lines[path, int(line)] |= known
+                if now[path] == one["texts"][path]:
+                    lines[path, int(line)] |= known
                 modules[path] |= known
                 executed.update(known)
     costs = {test: (s + 0.02) * (executed[test] + 50) for test, s in durations.items()}
     return Tests(costs, durations, lines, modules)
 
 
-def select(tests: Tests, place: Place) -> dict[str, float]:
+def select(root: Path, tests: Tests, place: Place) -> dict[str, float]:
     """Return the tests to run on a mutant with their durations, the most promising first.
 
     They execute its line; those in a file that is named after the module come first. If those are few, other
     tests of its module follow: where a value is kept or a fixture shared, the line ran for one test alone.
+    Of a query or a template, they execute a line that names it.
     """
     first, last = place.statement
     exact = tests.lines.get((place.path, place.line), set())
     near = exact or set().union(*(tests.lines.get((place.path, n), ()) for n in range(first, last + 1)))
     module = tests.modules.get(place.path, set())
+    if Path(place.path).suffix in NOT_PYTHON:
+        near, module = _naming(root, tests, place.path)
 
     def order(test: str) -> tuple[bool, float]:
         return Path(place.path).stem not in test.partition("::")[0], tests.costs[test]
@@ -83,6 +102,24 @@ def select(tests: Tests, place: Place) -> dict[str, float]:
     if place.at_import or len(chosen) < FEW:
         chosen += sorted(module - set(chosen), key=order)
     return _within(tests, chosen)
+
+
+def _naming(root: Path, tests: Tests, path: str) -> tuple[set[str], set[str]]:
+    """Return the tests of the lines of its folder's modules that name a file, and those of the modules."""
+    near: set[str] = set()
+    module: set[str] = set()
+    folder = Path(path).parent
+    if folder.name in ("sql", "templates"):
+        folder = folder.parent
+    for known in tests.modules:
+        if known.startswith(f"{folder}/"):
+            for number, line in enumerate((root / known).read_text().splitlines(), 1):
+                if re.search(rf"\b{Path(path).stem}\b", line):
+                    near |= tests.lines.get((known, number), set())
+                    module |= tests.modules[known]
+    return near, module or set().union(
+        *(t for known, t in tests.modules.items() if known.startswith(f"{folder}/"))
+    )
 
 
 def _within(tests: Tests, chosen: Sequence[str]) -> dict[str, float]:
