@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Literal
 
@@ -67,3 +67,8 @@ def setting(span: Span | None, lack: Lack, *, partly: bool = False) -> str:
         return f"{stack.name}: {own}" if stack is not ANY else own or ""
     general = _BY_HAND if lack in _OF_CONTENTS else getattr(ANY, lack)
     return f"{stack.name} has no setting for it: {general}"
+
+
+def all_settings(spans: Iterable[Span | None], lack: Lack) -> str:
+    """Return what `setting` says of each stack that recorded one of these spans."""
+    return "; ".join(dict.fromkeys(setting(span, lack) for span in spans)) or setting(None, lack)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.converters.spans.stacks import setting
+from spangrade.converters.spans.stacks import all_settings
 from spangrade.evaluator.derive.sync.places import Place, place_of
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
@@ -35,33 +35,37 @@ MAX_PENDING = 64
 MAX_ATTEMPTS = 8
 
 
+_MOST_PLACES = 50  # sessions without user texts whose stacks are told apart
+
+
 @dataclass(slots=True)
 class Coverage:
     """The ids of the golden questions that sessions answer, and of those that they may answer.
 
-    `without_texts` is the number of sessions whose questions are unknown because user texts are, and `place`
-    a span of the first of them.
+    `without_texts` is the number of sessions whose questions are unknown because user texts are, and `places`
+    are spans of the first of them.
     """
 
     answered: set[str] = field(default_factory=set)
     doubtful: set[str] = field(default_factory=set)
     without_texts: int = 0
-    place: Place | None = None
+    places: tuple[Place, ...] = ()
 
     def add(self, other: Coverage) -> None:
         """Add the coverage of later sessions."""
         self.answered |= other.answered
         self.doubtful |= other.doubtful
         self.without_texts += other.without_texts
-        self.place = self.place or other.place
+        self.places = (*self.places, *other.places)[:_MOST_PLACES]
 
     def reason(self, spans_at: SpansAt) -> str:
         """Return how many sessions have no texts of the user, and how these are recorded; empty if none."""
         if not self.without_texts:
             return ""
-        span = spans_at([self.place]).get(self.place) if self.place else None
+        found = spans_at(self.places) if self.places else {}
         sessions = counted(self.without_texts, "session")
-        return f"of {sessions} no user texts are recorded: {setting(span, 'content')}"
+        help_ = all_settings(map(found.get, self.places), "content")
+        return f"of {sessions} no user texts are recorded: {help_}"
 
 
 SpansAt = Callable[[Iterable[Place]], Mapping[Place, Span]]
@@ -165,7 +169,8 @@ def grade_sessions(
             candidates = questions.find(session)
             groups = candidates.groups
             if not groups and session.session_id not in answers and lacks_texts(session):
-                coverage.add(Coverage(without_texts=1, place=place_of(session)))
+                place = place_of(session)
+                coverage.add(Coverage(without_texts=1, places=(place,) if place else ()))
             if len(groups) == 1:
                 question = groups[0].least_answered(sessions_of)
                 coverage.answered.add(question.id)

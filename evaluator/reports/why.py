@@ -58,6 +58,8 @@ def _reasons(reading: SpanReading) -> Iterator[str]:
         yield "it records no step: it only holds others together"
     elif "by_shape" in observation.traits:
         yield "it has a model with tokens or messages"
+    elif "inferred" in observation.traits:
+        yield "inferred: no convention names its question and its answer, which are the turn's texts"
     yield from map(_reason, reading.changes)
 
 

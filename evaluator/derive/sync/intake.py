@@ -17,7 +17,7 @@ import nanoarrow as na
 import orjson
 
 from spangrade.converters.spans.session_attributes import placeholder_in
-from spangrade.converters.spans.stacks import setting
+from spangrade.converters.spans.stacks import all_settings
 from spangrade.evaluator.derive.not_understood import without_session
 from spangrade.evaluator.derive.settings import (
     NO_SETTINGS,
@@ -37,7 +37,7 @@ from spangrade.evaluator.derive.sync.parts import (
     read_parts,
     read_parts_at_once,
 )
-from spangrade.evaluator.derive.sync.places import spans_at
+from spangrade.evaluator.derive.sync.places import Place, spans_at
 from spangrade.evaluator.derive.sync.update import (
     WINDOW_S,
     OpenStore,
@@ -66,6 +66,7 @@ from spangrade.tracer.store.sql import statement
 WRITE = 32_768  # rows that are written at once: some 60 MB
 WRITE_BYTES = BATCH_BYTES  # that they have at most, but for the last batch of them
 _SQL = "spangrade.evaluator.derive.sync.sql"
+_MOST_SILENT = 200  # model calls without content whose stacks are told apart
 _MOST_WITHOUT_ID = 20  # traces in which a placeholder for an id is looked for
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
@@ -207,7 +208,7 @@ class NotRead(NamedTuple):
     which `tools` look like calls of tools. `turns` are, by the reason, those whose calls are not known.
     `without_session` is the number of spans if no session was found in any of them, ignored scopes left out;
     else 0. `unnamed` sessions are one per trace because `placeholder` stands in place of their id.
-    `model_calls` have no content, of `all_model_calls`, with the setting of their stack that records it
+    `model_calls` have no content, of `all_model_calls`, with the settings of their stacks that record it
     (`help`).
     """
 
@@ -348,8 +349,8 @@ def _imported(store: Store, intake: Intake, sessions_before: int) -> Imported:
 
 
 def _not_read(store: Store) -> NotRead:
-    ((silent, calls, first, scopes, tools, unnamed),) = store.query(statement("not_read", _SQL))
-    span = None if first is None else (first["trace_id"], first["span_id"])
+    row = store.query(statement("not_read", _SQL), {"most": _MOST_SILENT})
+    ((silent, calls, some, scopes, tools, unnamed),) = row
     number, placeholder = _placeholder(store) if unnamed else (0, None)
     return NotRead(
         dict(sorted(scopes.items(), key=lambda one: (-one[1], one[0]))),
@@ -360,8 +361,13 @@ def _not_read(store: Store) -> NotRead:
         placeholder,
         silent,
         calls,
-        None if span is None else setting(spans_at(store, [span]).get(span), "content"),
+        _advice(store, [(place["trace_id"], place["span_id"]) for place in some]) if silent else None,
     )
+
+
+def _advice(store: Store, places: Sequence[Place]) -> str:
+    """Return the settings that record the content of calls, of each stack that recorded some of them."""
+    return all_settings(map(spans_at(store, places).get, places), "content")
 
 
 def _placeholder(store: Store) -> tuple[int, str | None]:

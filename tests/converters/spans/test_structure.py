@@ -18,6 +18,7 @@ from short_form import examples
 from spangrade.converters.spans.registry import dialects
 from spangrade.converters.spans.values import count
 from spangrade.evaluator.session import Session
+from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem, Span
 
@@ -178,8 +179,8 @@ def texts_of(value: Any) -> set[str]:
     if isinstance(value, dict):
         return found.union(*map(texts_of, value.keys()), *map(texts_of, value.values()))
     if isinstance(value, list | tuple):
-        return found.union(*map(texts_of, value))
-    return {json.dumps(value), str(value)}
+        return found.union({canonical(value)}, *map(texts_of, value))  # a list may stand for a text
+    return {json.dumps(value), str(value), canonical(value)}
 
 
 @settings(max_examples=EXAMPLES)
@@ -386,6 +387,22 @@ def test_an_import_counts_what_looks_like_a_tool_and_was_not_read_and_calls_with
     listed = json.loads("\n".join(spangrade("lint", "--db", db, "--format", "json").out))
     (example,) = (one["example"] for one in listed if one["code"] == "not_understood")
     assert example.startswith((f"span {3:016x}", f"span {4:016x}"))
+
+
+def test_the_advice_of_an_import_is_that_of_each_stack_whose_calls_have_no_content(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    stacks = [
+        ("openinference.instrumentation.agno", {"openinference.span.kind": "LLM", "llm.model_name": "m"}),
+        ("pydantic-ai", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}),
+    ]
+    file, db = tmp_path / "s.otlp.jsonl", str(tmp_path / "s.duckdb")
+    file.write_text("\n".join(otlp(scope, attributes) for scope, attributes in stacks))
+    imported = json.loads("\n".join(spangrade("import", file, "--db", db, "--format", "json").out))
+    assert imported["not_read"]["model_calls"] == 2
+    assert [name in imported["not_read"]["help"] for name in ("OpenInference: ", "Pydantic AI: ")] == [
+        True
+    ] * 2
 
 
 @pytest.mark.parametrize("written", ["None", "null", "undefined", "NaN", " ", "0" * 32, "[object Object]"])

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Spangrade
 from recordings import sessions
 
+from spangrade import open as opened
 from spangrade.tracer.span import Span
+from spangrade.tracer.store import Store
 
 WORK: dict[str, dict[str, Any]] = {
     "a model call": {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"},
@@ -25,9 +28,9 @@ FORMS: list[tuple[Any, Any]] = [
 ]
 
 
-def texts(db: Path, *attributes: dict[str, Any]) -> list[list[tuple[str | None, str | None]]]:
-    """Return the texts of the turns of each session, of spans each inside the one before."""
-    spans = [
+def made(*attributes: dict[str, Any]) -> list[Span]:
+    """Return spans each inside the one before."""
+    return [
         Span(
             "a" * 32,
             f"{n + 1:016x}",
@@ -41,7 +44,12 @@ def texts(db: Path, *attributes: dict[str, Any]) -> list[list[tuple[str | None, 
         )
         for n, of in enumerate(attributes)
     ]
-    return [[(turn.user_input, turn.final_response) for turn in one.turns] for one in sessions(spans, db)]
+
+
+def texts(db: Path, *attributes: dict[str, Any]) -> list[list[tuple[str | None, str | None]]]:
+    """Return the texts of the turns of each session."""
+    found = sessions(made(*attributes), db)
+    return [[(turn.user_input, turn.final_response) for turn in one.turns] for one in found]
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=lambda names: names[0])
@@ -52,6 +60,16 @@ def test_a_pair_on_the_outermost_span_is_the_turns_text(
 ) -> None:
     pair = {f"{prefix}{name}": value for name, value in zip(names, form, strict=True)}
     assert texts(tmp_path / "s.duckdb", pair, WORK["a model call"]) == [[(ASKED, ANSWERED)]]
+
+
+def test_show_why_marks_a_pair_as_inferred(tmp_path: Path, spangrade: Spangrade) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(made({"question": ASKED, "answer": ANSWERED}, WORK["a tool"]))
+    (session,) = opened(tmp_path / "s.duckdb")
+    shown = spangrade("show", session.session_id, "--db", tmp_path / "s.duckdb", "--why", "--format", "json")
+    outer, inner = json.loads("\n".join(shown.out))
+    assert outer["why"].startswith("inferred: no convention names its question and its answer")
+    assert inner["why"] is None
 
 
 @pytest.mark.parametrize("work", WORK)

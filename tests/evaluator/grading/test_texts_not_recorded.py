@@ -73,13 +73,13 @@ def test_every_unanswered_question_says_so_and_coverages_add_up(tmp_path):
     assert "of 3 sessions no user texts are recorded: ADK: set" in first
     parts = (
         Coverage({"q1"}),
-        Coverage(set(), {"q2"}, 2, ("t", "s")),
-        Coverage(without_texts=1, place=("t", "x")),
+        Coverage(set(), {"q2"}, 2, (("t", "s"),)),
+        Coverage(without_texts=1, places=(("t", "x"),)),
     )
     whole = Coverage()
     for part in parts:
         whole.add(part)
-    assert whole == Coverage({"q1"}, {"q2"}, 3, ("t", "s"))
+    assert whole == Coverage({"q1"}, {"q2"}, 3, (("t", "s"), ("t", "x")))
 
 
 @pytest.mark.parametrize(
