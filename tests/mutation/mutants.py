@@ -80,6 +80,7 @@ NOT_SWAPPED = {
     "super",
     "TypeVar",
 }
+OF_MODULES = {"search", "match", "fullmatch"}  # what they return is never false
 COMPARED = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
 UNITS = {60, 100, 1000, 1024, 3600, 86400, 10**6, 10**9, 1e-3, 1e-6, 1e-9}
 UNIT_NAME = re.compile(r"(_NS|_MS|_US|_PER_\w+|SECOND_NS|MB|KB|DAY_S|HOUR_S)$")
@@ -185,12 +186,13 @@ def _unknown(node: ast.AST, known: Declared) -> Iterator[Change]:
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and ast.unparse(node.comparators[0]) == "None":
         left = node.left
         name = left.func if isinstance(left, ast.Call) else left
-        last = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
-        if any("None" in type_ and FALSY.search(type_) for type_ in known.annotations.get(last, ())):
+        last = name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
+        types = () if last in OF_MODULES else known.annotations.get(last, ())
+        if any("None" in type_ and FALSY.search(type_) for type_ in types):
             test = ast.unparse(left)
             yield "unknown", node, f"not {test}" if isinstance(node.ops[0], ast.Is) else f"bool({test})"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-        tested = isinstance(_parent(node), ast.BoolOp | ast.UnaryOp | ast.If | ast.comprehension)
+        tested = isinstance(_parent(node), ast.BoolOp | ast.UnaryOp | ast.If | ast.IfExp | ast.comprehension)
         typed = isinstance(_parent(node), ast.Call) and ast.unparse(_parent(node).func) == "isinstance"
         if len(node.args) == 1 and not node.keywords and not tested and not typed:  # there 0 is as None
             yield "default", node, f"{ast.unparse(node.func)}({ast.unparse(node.args[0])}, 0)"

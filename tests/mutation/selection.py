@@ -14,7 +14,7 @@ from forked import run
 from mutants import Place
 
 LIMIT_S = 1200  # for one test file
-BUDGET_S = 20.0  # of the tests that run on one mutant
+BUDGET_S = 12.0  # of the tests that run on one mutant
 FEW = 30
 NOT_PYTHON = {".sql", ".html"}
 

@@ -1,0 +1,33 @@
+"""Every metric of a session and a question, each of whose values is unknown, zero, one, two or huge in turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import cases, check
+from grading import run_metric
+from pydantic import TypeAdapter
+
+from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.metrics import Outcome, load_metrics
+from spangrade.evaluator.session import Session
+
+SESSION: TypeAdapter[Session] = TypeAdapter(Session)
+
+
+def outcomes(given: Any) -> dict[str, tuple[str, Outcome]]:
+    made = SESSION.validate_python(given["session"])
+    asked = GoldenQuestion.model_validate(given["question"])
+    measured = {
+        name: run_metric(metric, made, asked)
+        for name, metric in load_metrics().items()
+        if not name.endswith("@judge") and name not in {"final_response_match", "responses_match"}
+    }
+    return {name: (type(outcome).__name__, outcome) for name, outcome in measured.items()}
+
+
+@pytest.mark.parametrize(("file", "place"), cases("metrics"))
+def test_every_metric_measures_what_is_known(file: Path, place: str | None) -> None:
+    check(file, place, outcomes)
