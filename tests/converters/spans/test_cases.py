@@ -1,4 +1,4 @@
-"""What is read of spans, each of whose values is absent, unknown, zero, one, two, huge or negative in turn."""
+"""What is read of spans, each value of which is absent, zero, one, two, huge or negative by turns."""
 
 from __future__ import annotations
 

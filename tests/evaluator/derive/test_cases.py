@@ -1,4 +1,4 @@
-"""Sessions of spans, each of whose values is absent, unknown, zero, one, two, huge or negative in turn."""
+"""Sessions of spans, each of whose values is absent, unknown, zero, one, two, huge or negative by turns."""
 
 from __future__ import annotations
 

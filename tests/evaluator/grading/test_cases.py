@@ -1,4 +1,4 @@
-"""The verdict on a session and a question, each of whose values is unknown, zero, one, two or huge in turn."""
+"""The verdict on a session and a question, each value of which is unknown, zero, one, two or huge."""
 
 from __future__ import annotations
 
