@@ -113,7 +113,7 @@ PLANTED = (
         "UPDATE ducklake_metadata SET value = '{folder}/mine/' WHERE key = 'data_path'",
     ],
 )
-@pytest.mark.short_form("statement", 3)
+@pytest.mark.short_form("statement", 5)
 def test_upkeep_by_a_catalog_of_another_removes_no_file_that_is_not_of_the_lake(
     statement: str, spangrade: Spangrade, catalogs: Postgres, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ def found_by(way: str, catalogs: Postgres, folder: Path) -> dict[str, tuple[str,
 
 
 @pytest.mark.parametrize("way", [way for way in SPANS if way != NONE])
-@pytest.mark.short_form("way", 6)
+@pytest.mark.short_form("way", 13)
 def test_matrix_of_a_lake(way: str, catalogs: Postgres, tmp_path: Path) -> None:
     found = found_by(way, catalogs, tmp_path)
     assert passes(found) == [], found

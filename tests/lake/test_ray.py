@@ -55,8 +55,8 @@ def on_two_workers(bucket: str) -> Iterator[InOrder]:
             yield in_order
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("task", ["scan", "gather", "split", "derive"])
-@pytest.mark.short_form("task", 4)
 def test_a_worker_that_is_killed_changes_nothing(
     task: str, catalogs: Postgres, bucket: str, on_two_workers: InOrder, tmp_path: Path
 ) -> None:
@@ -91,6 +91,7 @@ def test_files_in_s3_are_merged_and_deleted(catalogs: Postgres, bucket: str, tmp
         assert connection.execute(query).fetchall() == [(0, True)]
 
 
+@pytest.mark.exhaustive
 def test_a_client_without_the_token_is_refused(on_two_workers: InOrder) -> None:
     import ray  # not before `on_ray`: it reads its environment when it is imported
 
@@ -121,6 +122,7 @@ def test_an_address_is_for_ray() -> None:
         executor(Engine.LOCAL, 1, "ray-head:6379")
 
 
+@pytest.mark.exhaustive
 def test_an_error_in_a_task_is_one_line(on_two_workers: InOrder) -> None:
     with pytest.raises(SpangradeError, match=r"^a task failed: ValueError: invalid literal.*$"):
         list(on_two_workers(int, ["no number"]))

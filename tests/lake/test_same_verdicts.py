@@ -33,7 +33,7 @@ def stores(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 
 @pytest.mark.parametrize("asked", OF_STORED.values(), ids=OF_STORED)
-@pytest.mark.short_form("asked", 3)
+@pytest.mark.short_form("asked", 6)
 def test_a_lake_gives_the_verdicts_of_a_file(
     asked: Asked,
     stores: tuple[Path, str],

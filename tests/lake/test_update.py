@@ -51,6 +51,7 @@ def snapshots(lake: Lake) -> int:
         return int(store.query("SELECT count(*) FROM ducklake_snapshots('store')")[0][0])
 
 
+@pytest.mark.exhaustive
 def test_4000_spans_in_two_processes_come_to_the_single_machines_rows(lake: Lake, tmp_path: Path) -> None:
     folders = Folders(tmp_path, 490)
     land(folders.landing, folders.landed[:3])
@@ -165,6 +166,7 @@ def _numbers(lake: Lake) -> tuple[int, ...]:
         return store.query(f"SELECT {', '.join(f'(SELECT count(*) FROM {table})' for table in tables)}")[0]
 
 
+@pytest.mark.exhaustive
 def test_a_huge_session_is_a_slice_of_its_own_and_ranges_of_sessions_are_disjoint(
     lake: Lake, few: Folders, tmp_path: Path
 ) -> None:

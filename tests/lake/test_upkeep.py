@@ -64,6 +64,7 @@ def ranges(lake: Lake, table: str) -> list[tuple[str, str]]:
         return [(first, last) for first, last in store.query(query)]
 
 
+@pytest.mark.exhaustive
 def test_compaction_changes_no_row_and_leaves_few_sorted_files(filled: Filled) -> None:
     lake = filled.lake
     for name in ("spans/000001-left.parquet", "stage/00000-left/spans/slice=0/1.parquet"):
@@ -146,6 +147,7 @@ def test_a_deleted_users_text_is_in_no_file_and_not_in_the_catalog(
     assert (refused.code, refused.out) == (2, [])
 
 
+@pytest.mark.exhaustive
 def test_a_deletion_that_is_interrupted_is_finished_by_the_same_command(
     filled: Filled, catalogs: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +178,7 @@ def test_a_deletion_that_is_interrupted_is_finished_by_the_same_command(
         delete_from_lake(lake, map, landing, sessions=[session])
 
 
+@pytest.mark.exhaustive
 def test_retention_and_a_users_deletion_come_to_the_single_machines_rows(filled: Filled) -> None:
     lake, landing = filled.lake, str(filled.landing)
     with pytest.raises(InputError, match=r"^landing: expected the folder whose files the lake has read"):
