@@ -11,7 +11,7 @@ from grading import run_metric
 from pydantic import TypeAdapter
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.metrics import Outcome, load_metrics
+from spangrade.evaluator.metrics import Outcome, load_metrics, parse_metric
 from spangrade.evaluator.session import Session
 
 SESSION: TypeAdapter[Session] = TypeAdapter(Session)
@@ -20,11 +20,12 @@ SESSION: TypeAdapter[Session] = TypeAdapter(Session)
 def outcomes(given: Any) -> dict[str, tuple[str, Outcome]]:
     made = SESSION.validate_python(given["session"])
     asked = GoldenQuestion.model_validate(given["question"])
-    measured = {
-        name: run_metric(metric, made, asked)
-        for name, metric in load_metrics().items()
+    names = [
+        f"{name}:{given['parameters'][name]}" if name in given["parameters"] else name
+        for name in load_metrics()
         if not name.endswith("@judge") and name not in {"final_response_match", "responses_match"}
-    }
+    ]
+    measured = {name: run_metric(parse_metric(name), made, asked) for name in names}
     return {name: (type(outcome).__name__, outcome) for name, outcome in measured.items()}
 
 
