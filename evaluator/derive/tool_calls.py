@@ -84,7 +84,8 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
         if requests:
             with_spans = [o for o in with_spans if o.span.node not in requests]
             llm_calls = _with_requests(llm_calls, requests.values(), tree)
-        requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members), earlier)
+        alone = not group.calls and not group.tools
+        requested = calls_from_messages(with_messages_of_runs(llm_calls, group.members, alone=alone), earlier)
         unmatched = UnmatchedCalls(requested)
         tools = list(completed(with_spans, unmatched, tree))
         rest = unmatched.rest()
@@ -97,7 +98,9 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
         transferred = handoffs > 0
         from_messages = [
             o
-            for o in _from_messages(r for r in rest if r.in_history or isinstance(r.requested_by, ModelCall))
+            for o in _from_messages(
+                r for r in rest if alone or r.in_history or isinstance(r.requested_by, ModelCall)
+            )
             if not (is_handoff(o.name or "") and (transferred or "only_requested" in o.traits))
         ]
         if from_messages:
@@ -573,28 +576,33 @@ def json_or_none(text: str | None) -> Any:
 
 
 def with_messages_of_runs(
-    model_calls: Sequence[ModelCall], members: Sequence[Observation]
+    model_calls: Sequence[ModelCall], members: Sequence[Observation], *, alone: bool = False
 ) -> list[Exchanging]:
     """Return one turn's model calls, and after them in time what runs among `members` record besides.
 
     A run's tool calls, which only complete the spans of tools, count where no model call records any, each
-    call id once; its results always. Those of an agent tell which agent made a call that something else ran.
+    call id once; its results always. Those of an agent tell which agent made a call that something else ran;
+    where runs are `alone`, in a turn without spans of models and tools, they are its calls.
     """
     by_models = any(call.exchange.tool_calls for call in model_calls)
     runs: list[RunSpan | TurnSpan] = []
     of_agents: list[RunSpan] = []
     for o in members:
-        if isinstance(o, RunSpan) and o.is_agent:
+        if isinstance(o, RunSpan) and o.is_agent and not alone:
             if o.exchange.tool_calls and not by_models:
                 of_agents.append(o._replace(exchange=o.exchange._replace(tool_results=())))
         elif isinstance(o, RunSpan | TurnSpan) and (o.exchange.tool_calls or o.exchange.tool_results):
             runs.append(o)
     recorded: list[Exchanging] = list(model_calls)
-    known: set[str] = set()
+    known: set[str | tuple[str | None, str | None]] = set()
     for run in [*runs, *of_agents]:
         exchange = run.exchange
-        calls = [c for c in exchange.tool_calls if c.call_id and c.call_id not in known and not by_models]
-        known.update(call.call_id for call in calls if call.call_id)
+        keys = [
+            call.call_id or ((call.name, call.arguments) if alone else "") for call in exchange.tool_calls
+        ]
+        with_keys = zip(exchange.tool_calls, keys, strict=True)
+        calls = [call for call, key in with_keys if key and key not in known and not by_models]
+        known.update(keys)
         if calls:
             own = exchange._replace(tool_calls=tuple(calls), tool_results=())
             recorded.append(run._replace(exchange=own))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from builders import Fields, built_session, question, reading
+from builders import Fields, built_session, observed_fields, question, reading
 
 from spangrade.converters.spans.messages import message_of, read_exchange
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
 from spangrade.evaluator.session import Session
+from spangrade.tracer.span import Span
 
 SHOP = reading("agent", "shop", None, (0, 20), name="shop", user_input="hi")
 
@@ -278,3 +280,51 @@ def test_a_handoff_is_to_the_agent_whose_name_the_tool_has_with_a_number() -> No
     desk = reading("agent", "desk", "shop", (6, 9), name="desk")
     assert session(desk, span("transfer_to_desk_1", 3)).handoffs == (("shop", "desk"),)
     assert session(desk, span("transfer_to_till_1", 3)).handoffs == (("shop", "till_1"),)
+
+
+ASKED = {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"a": 1}}
+FOUND = {"type": "tool_call_response", "id": "c1", "response": "x"}
+
+
+@pytest.mark.parametrize("call_id", ["c1", None])
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [(["user"], ["asked", "found", "said"])],
+        [(["user", "asked", "found"], ["said"])],
+        [(["user"], ["asked"]), (["user", "asked", "found"], ["said"])],
+    ],
+    ids=["in its answer", "in its history", "in two runs"],
+)
+def test_calls_that_only_an_agents_runs_record_are_calls(
+    runs: list[tuple[list[str], list[str]]], call_id: str | None
+) -> None:
+    messages: dict[str, dict[str, Any]] = {
+        "user": {"role": "user", "parts": [{"type": "text", "content": "Hi"}]},
+        "asked": {"role": "assistant", "parts": [{**ASKED, "id": call_id}]},
+        "found": {"role": "tool", "parts": [{**FOUND, "id": call_id, "name": "look"}]},
+        "said": {"role": "assistant", "parts": [{"type": "text", "content": "Done."}]},
+    }
+    spans = [
+        Span(
+            f"{number:032x}",
+            f"{number:016x}",
+            None,
+            "invoke_agent desk",
+            "INTERNAL",
+            10 * number,
+            10 * number + 5,
+            attributes={
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": "desk",
+                "gen_ai.conversation.id": "s1",
+                "gen_ai.input.messages": json.dumps([messages[one] for one in given]),
+                "gen_ai.output.messages": json.dumps([messages[one] for one in returned]),
+            },
+        )
+        for number, (given, returned) in enumerate(runs, 1)
+    ]
+    session = built_session("s1", "conversation", observed_fields(spans))
+    assert [(turn.user_input, turn.final_response) for turn in session.turns] == [("Hi", "Done.")]
+    calls = [(call.tool_name, call.input_arguments, call.output) for call in session.tool_interactions]
+    assert calls == [("look", {"a": 1}, "x")]
