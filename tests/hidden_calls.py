@@ -255,10 +255,10 @@ def set_value(span: dict[str, Any], key: str, value: str | None) -> None:
         span["attributes"].append({"key": key, "value": {"stringValue": value}})
 
 
-def _with_part(chat: dict[str, Any], *parts: dict[str, Any]) -> None:
+def _with_part(chat: dict[str, Any], *parts: dict[str, Any], **beside: Any) -> None:
     (message,) = json.loads(values_of(chat)["gen_ai.output.messages"])
     message["parts"] += parts
-    set_value(chat, "gen_ai.output.messages", json.dumps([message]))
+    set_value(chat, "gen_ai.output.messages", json.dumps([message | beside]))
 
 
 def _child(parent: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
@@ -340,6 +340,9 @@ SPANS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], list[dict[str, 
     "a sampled span": lambda root, chat, tool: root.update(traceState="ot=th:8"),
     "a dropped attribute": lambda root, chat, tool: [_without_name(_tool(root, tool))],
     "a raw payload": lambda root, chat, tool: _raw(chat, tool),
+    "a call beside the content": lambda root, chat, tool: _with_part(
+        chat, invalid_tool_calls=[{"id": "s1", "name": tool, "args": '{"x": 666'}]
+    ),
     # The span of the model call that requested it was dropped: a later one has its history, or the end of it.
     "a history": lambda root, chat, tool: _in_history(chat, _asked(tool), _answered()),
     "a request in a history": lambda root, chat, tool: _in_history(chat, _asked(tool)),
@@ -445,6 +448,18 @@ MESSAGES: dict[str, Callable[[str], list[dict[str, Any]]]] = {
     "a second call under one id": lambda tool: [
         {"role": "assistant", "tool_calls": [_requested("c9", tool), _requested("c9", tool)]},
         {"role": "tool", "tool_call_id": "c9", "content": "gone"},
+    ],
+    "a call beside the content": lambda tool: [
+        {"role": "assistant", "content": "", "toolCalls": [_requested("c8", tool)]}
+    ],
+    "a list in the content": lambda tool: [
+        {"role": "assistant", "content": [[{"type": "tool_use", "id": "c8", "name": tool, "input": {}}]]}
+    ],
+    "a content that is a text of parts": lambda tool: [
+        {
+            "role": "assistant",
+            "content": json.dumps([{"type": "tool_use", "id": "c8", "name": tool, "input": {}}]),
+        }
     ],
 }
 

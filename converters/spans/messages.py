@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans.answers import answer_in, is_answer
@@ -12,7 +13,9 @@ from spangrade.converters.spans.parts import (
     CodeRun,
     Part,
     Unread,
+    are_parts,
     first_text_of,
+    holds_calls,
     is_item,
     is_of_approval,
     is_wordless,
@@ -23,17 +26,26 @@ from spangrade.converters.spans.parts import (
     said_beside,
     unwrapped,
 )
-from spangrade.converters.spans.values import is_removed, json_text, objects, parse_json, text
+from spangrade.converters.spans.values import first_of, is_removed, json_text, objects, parse_json, text
 from spangrade.tracer.base.canonical_json import canonical
 
 # LangChain's types of messages.
 _TYPES = {"human": "user", "ai": "assistant", "tool": "tool", "function": "tool", "system": "system"}
-_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "chatbot": "assistant",  # Cohere's
+    "developer": "system",
+    "function": "tool",
+    **{role: role for role in ("assistant", "system", "tool", "user")},
+}
 _PLAIN = frozenset({"assistant", "system", "user"})
 _NUMBERS = (bool, int, float)
 _MOST_EARLIER = 32  # messages before the model's last one whose calls and results are looked at
-# The places of calls beside a message's content. A call in two of them is one call in two forms.
+# The known places of calls beside a message's content. A call in two of them is one call in two forms.
 _MORE_CALLS = ("tool_calls", "toolInvocations", "function_call", "additional_kwargs")
+_WRAPPING = ("message", "delta")  # an object around a message, in lists of choices
 _TEXTS = frozenset({"text", "input_text"})
 # Where a message of role tool has the id of its call; LangChain's `id` is its own.
 _IDS_OF_CALLS = ("tool_call_id", "call_id", "toolCallId", "tool_use_id", "toolUseId", "id")
@@ -69,7 +81,6 @@ _PLACES: dict[str, str | None] = {
     "kwargs": None,
 }
 _CONTENTS = frozenset({"content", "parts", "tool_calls"})
-_MORE = frozenset(_MORE_CALLS)
 # What a response of OpenAI's has beside its items.
 _OF_RESPONSES = frozenset({"object", "usage", "model", "status", "previous_response_id"})
 _OF_MESSAGES = frozenset({"", "message"})  # the types of what may be a message without a role
@@ -108,21 +119,21 @@ def message_of(message: Any) -> Message | None:
     role = text(message.get("role"))
     if role is None and (is_item(message) or (_CONTENTS.isdisjoint(message) and text(message.get("type")))):
         return _of_item(message)
-    role = _ROLES.get(role, role) if role else None
-    content = message["parts"] if "parts" in message else message.get("content")
-    if isinstance(content, _NUMBERS):  # a reply that is a number is a text
-        content = canonical(content)
-    parts = content if isinstance(content, list) else [] if content is None else [content]
+    if role is None and not _has_contents(message):
+        inner = first_of(message, _WRAPPING)
+        return message_of(inner) if isinstance(inner, dict) and _has_contents(inner) else None
+    role = role_of(role) if role else None
     of_model = role not in _NOT_OF_MODELS
+    content = _content(message, of_model=of_model)
+    parts = content if isinstance(content, list) else [] if content is None else [content]
     read, calls, results, texts, is_more, may_answer = _read(parts, role, of_model=of_model)
     joined = "".join(texts) if texts else None
     if not joined and of_model:
         joined = said_beside(message) or (_structured(content) if not any(read) else None) or joined
-    if not _MORE.isdisjoint(message):
-        for place in _MORE_CALLS:
-            if more := message.get(place):
-                calls += _other_than(calls, list(_calls_in(place, more)))
-                may_answer = True
+    for place in _places_of_calls(tuple(message)):
+        if (more := message[place]) and (of_model or place in _MORE_CALLS):
+            calls += _other_than(calls, list(_calls_in(place, more)))
+            may_answer = True
     if may_answer and of_model:
         joined = answer_in((call.name, call.arguments) for call in calls) or joined
     if role == "tool" and not results and parts and not all(map(is_of_approval, parts)):
@@ -169,6 +180,36 @@ def _read(parts: Sequence[Any], role: str | None, *, of_model: bool) -> _Parts:
             if isinstance(one, ToolResult):
                 results.append(one)
     return _Parts(read, calls, results, texts, is_more, may_answer)
+
+
+@lru_cache(maxsize=1024)
+def role_of(name: str) -> str:
+    """Return the role that a message's own word for it names, whatever its case."""
+    return _ROLES.get(name.lower(), name)
+
+
+@lru_cache(maxsize=1024)
+def _places_of_calls(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of a message that hold calls beside its content, the known ones first."""
+    known = [place for place in _MORE_CALLS if place in keys]
+    return (*known, *(key for key in keys if key not in _MORE_CALLS and holds_calls(key)))
+
+
+def _has_contents(message: Mapping[str, Any]) -> bool:
+    return not _CONTENTS.isdisjoint(message) or bool(_places_of_calls(tuple(message)))
+
+
+def _content(message: dict[str, Any], *, of_model: bool) -> Any:
+    """Return what a message holds: a text, or a list of parts, whatever was put around it."""
+    content = message["parts"] if "parts" in message else message.get("content")
+    if isinstance(content, str):
+        if of_model and content.startswith("[") and are_parts(parsed := parse_json(content)):
+            return parsed
+    elif isinstance(content, _NUMBERS):  # a reply that is a number is a text
+        return canonical(content)
+    elif isinstance(content, dict) and isinstance(content.get("parts"), list):  # Google's Content
+        return content["parts"]
+    return content
 
 
 def _is_silent(parts: Sequence[Any]) -> bool:
@@ -222,11 +263,16 @@ def _of_item(item: dict[str, Any]) -> Message | None:
 
 def _calls_in(place: str, value: Any) -> Iterator[MessageCall]:
     """Yield the calls in a place of a message beside its content."""
+    value = parse_json(value)
     if place == "additional_kwargs":  # LangChain's
-        for inner in ("tool_calls", "function_call"):
-            if isinstance(value, dict) and (more := value.get(inner)):
-                yield from _calls_in(inner, more)
+        if isinstance(value, dict):
+            for inner in _places_of_calls(tuple(value)):
+                yield from _calls_in(inner, value[inner]) if inner != place else ()
+            parts = map(read_part, objects(value.get("tool_outputs")))
+            yield from (part for part in parts if isinstance(part, MessageCall))
         return
+    if isinstance(value, dict) and value and all(map(str.isdecimal, value)):  # by their numbers
+        value = list(value.values())
     for call in value if isinstance(value, list) else [value]:
         if isinstance(call, dict):
             yield read_call(call)
@@ -277,14 +323,14 @@ def with_results(
 def _plain(message: dict[str, Any]) -> Message | None:
     """Return a message that is one text, as nearly all are, in a fifth of the time; None for any other."""
     role, content = message.get("role"), message["parts"] if "parts" in message else message.get("content")
-    if type(role) is not str or role not in _PLAIN or not _MORE.isdisjoint(message):
+    if type(role) is not str or role not in _PLAIN or _places_of_calls(tuple(message)):
         return None
     if type(content) is list and len(content) == 1 and type(part := content[0]) is dict:
         if part.get("type") != "text" or part.get("thought"):
             return None
         content = part.get("content", part.get("text"))
     known = text(content)
-    return None if known is None or "</" in known else Message(role, known)
+    return None if known is None or known[0] == "[" or "</" in known else Message(role, known)
 
 
 def is_of_system(message: Any) -> bool:
@@ -292,7 +338,7 @@ def is_of_system(message: Any) -> bool:
     if isinstance(message, Message):
         return message.role == "system"
     role = text(message.get("role")) if isinstance(message, dict) else None
-    return _ROLES.get(role, role) == "system" if role else False
+    return role is not None and role_of(role) == "system"
 
 
 def code_executions(response: Any) -> int:
@@ -385,7 +431,7 @@ def plain_message(value: Any, without_role: str | None = None) -> dict[str, Any]
     """
     if isinstance(value, list):  # ["user", "Any soil?"]
         is_pair = len(value) == 2 and isinstance(value[0], str) and value[0] in _OF_PAIRS
-        return {"role": _ROLES.get(value[0], value[0]), "content": value[1]} if is_pair else None
+        return {"role": role_of(value[0]), "content": value[1]} if is_pair else None
     if not isinstance(value, dict):
         return None
     kind, fields = value.get("type"), value
@@ -397,7 +443,7 @@ def plain_message(value: Any, without_role: str | None = None) -> dict[str, Any]
     kind = (text(kind) or "").removesuffix("MessageChunk").lower()
     if "role" not in fields and kind and kind != "function" and is_item(value):
         return value
-    if _CONTENTS.isdisjoint(fields):
+    if not _has_contents(fields):
         return None
     role = (_TYPES.get(kind) if "content" in fields else None) or text(fields.get("role"))
     if role is None and kind in _OF_MESSAGES:
@@ -473,7 +519,7 @@ def _items_of_response(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _says(message: dict[str, Any], role: str) -> bool:
     """Return whether a message is one of a role and has a text that no framework wrote."""
-    if _ROLES.get(message["role"], message["role"]) != role if "role" in message else True:
+    if "role" not in message or role_of(str(message["role"])) != role:
         return False
     read = message_of(message)
     return read is not None and bool(read.text) and not is_injected(read.text or "")
@@ -499,7 +545,7 @@ def is_of_user(message: Any) -> bool:
     """Return whether a message, read or not, is the user's own text."""
     if isinstance(message, dict):
         role = text(message.get("role"))
-        if role is None or _ROLES.get(role, role) != "user":
+        if role is None or role_of(role) != "user":
             return False  # most messages: not read a second time
         message = message_of(message)
     if not isinstance(message, Message) or message.role != "user" or not message.text:

@@ -75,6 +75,7 @@ _CODE_TOOLS = frozenset({"code_interpreter", "code_execution", "bash_code_execut
 _CODE_KEYS = frozenset({"executable_code", "executableCode"})
 _OF_CODE = frozenset({"executable_code", "code_execution_result"})
 _WORDS_OF_CALLS = frozenset({"call", "use", "invocation", "toolcall", "tooluse", "functioncall"})
+_COMMON_WORDS = frozenset({"call", "use", "invocation"})  # a key with no other word says nothing
 _WORDS_OF_RESULTS = frozenset({"response", "result", "output", "return"})
 _WORDS_OF_OFFERS = frozenset({"tools", "declarations", "definitions"})
 _SCHEMAS = frozenset({"parameters", "input_schema", "inputSchema"})
@@ -125,6 +126,8 @@ def read_part(part: Any, *, of_model: bool = True) -> Part:
     call or a result in a form of all roles.
     """
     if not isinstance(part, dict):
+        if isinstance(part, list) and part and of_model:
+            return Unread("list")
         return part if isinstance(part, str) and not is_removed(part) else None
     type_ = text(part.get("type"))
     if type_ is None:
@@ -148,9 +151,27 @@ def read_part(part: Any, *, of_model: bool = True) -> Part:
         return _of_code(part, type_)
     if kind == "nothing" or part.keys() <= _TYPE_ALONE:
         return None
-    if first_of(part, _NAME_KEYS) is not None and first_of(part, _ARGUMENT_KEYS) is not None:
-        return _call(part, type_, None)
-    return Unread(type_)
+    return _call(part, type_, None) if _has_input(part) else Unread(type_)
+
+
+def _has_input(part: Mapping[str, Any]) -> bool:
+    """Return whether a part names something that was given an input."""
+    return first_of(part, _NAME_KEYS) is not None and first_of(part, _ARGUMENT_KEYS) is not None
+
+
+def holds_calls(key: str) -> bool:
+    """Return whether the words of a key say that a message has calls there, such as `toolCalls`."""
+    *before, last = snake_case(key).split("_")
+    last = last.removesuffix("s")
+    return last in _WORDS_OF_CALLS and (bool(before) or last not in _COMMON_WORDS)
+
+
+def are_parts(values: Any) -> bool:
+    """Return whether a value is a list of parts of known types, with a call or a result among them."""
+    if not isinstance(values, list) or not all(isinstance(one, dict) for one in values):
+        return False
+    kinds = {kind_of_type(text(one.get("type")) or "") for one in values}
+    return "unknown" not in kinds and not kinds.isdisjoint({"call", "result"})
 
 
 def read_call(call: dict[str, Any]) -> MessageCall:
@@ -201,7 +222,7 @@ def _untyped(part: dict[str, Any], *, of_model: bool) -> Part:
                     return _result(inner, None)
                 if kind == "code" and inner and snake_case(key) == "executable_code":
                     return CodeRun()
-    return _text(part)
+    return _call(part, "", None) if of_model and _has_input(part) else _text(part)
 
 
 def _call_in(part: dict[str, Any], inner: dict[str, Any], key: str) -> MessageCall | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.converters.spans.messages import message_of, read_exchange
+from spangrade.converters.spans.messages import Message, message_of, read_exchange
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.outcomes import FAILURE_WORDS, FAILURES, SUCCESS_WORDS, mark_of
 from spangrade.converters.spans.parts import CodeRun, Unread, read_part
@@ -325,3 +326,68 @@ def test_an_empty_content_beside_an_unknown_field_leaves_the_outcome_unknown() -
     assert mark_of({"content": "", "notice": "limit"}, "") == "unknown"
     assert mark_of({"content": "x", "notice": "limit"}, "x") is None
     assert mark_of({"content": "", "tool_call_id": "c1", "metadata": {"a": 1}}, "") is None
+
+
+RM = {"id": "c8", "name": "rm", "arguments": {"x": 1}}
+FUNCTION = {"id": "c8", "type": "function", "function": {"name": "rm", "arguments": '{"x": 1}'}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *({"content": "", key: [FUNCTION]} for key in ("toolCalls", "tool_uses", "toolInvocations")),
+        *({"content": "", key: FUNCTION} for key in ("functionCall", "tool_call", "server_tool_use")),
+        {"content": "", "invalid_tool_calls": [{"id": "c8", "name": "rm", "args": {"x": 1}}]},
+        {"content": "", "tool_calls": json.dumps([FUNCTION])},
+        {"content": "", "tool_calls": {"0": FUNCTION}},
+        {"content": "", "additional_kwargs": {"toolCalls": [FUNCTION]}},
+        {"content": json.dumps([{"type": "tool_use", **RM}])},
+        {"content": {"parts": [{"type": "tool_call", **RM}]}},
+        {"parts": [{"part_kind": "tool-call", **RM}]},
+        {"content": [RM]},
+        {"toolCalls": [FUNCTION]},
+        {"role": None, "message": {"role": "assistant", "tool_calls": [FUNCTION]}},
+        {"role": None, "delta": {"tool_calls": [FUNCTION]}},
+        *({"role": role, "content": [RM]} for role in ("Assistant", "MODEL", "AI", "CHATBOT", "planner")),
+    ],
+    ids=str,
+)
+def test_a_call_in_any_place_of_a_models_message_is_one(message: dict[str, Any]) -> None:
+    read = message_of({"role": "assistant", **message})
+    assert read is not None
+    assert [(call.name, call.call_id, call.arguments) for call in read.tool_calls] == [
+        ("rm", "c8", '{"x":1}')
+    ]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"parallel_tool_calls": True},
+        {"max_tool_calls": 3},
+        {"tool_call_id": "c8"},
+        {"tool_call_ids": ["c8"]},
+        {"tool_call_chunks": [FUNCTION]},
+        {"toolCalls": []},
+        {"use": {"name": "rm"}},
+        {"call": {"name": "rm"}},
+    ],
+    ids=str,
+)
+def test_what_only_speaks_of_calls_is_none(beside: dict[str, Any]) -> None:
+    read = message_of({"role": "assistant", "content": "ok", **beside})
+    assert read is not None
+    assert (read.text, read.tool_calls, read.unread) == ("ok", (), ())
+
+
+def test_a_list_among_the_parts_of_a_models_message_is_unread() -> None:
+    nested = {"content": [[{"type": "tool_use", **RM}]]}
+    assert message_of({"role": "assistant", **nested}) == Message("assistant", None, unread=("list",))
+    assert message_of({"role": "user", **nested}) == Message("user", None)
+
+
+def test_a_reply_that_is_json_of_its_own_stays_a_text() -> None:
+    for said in ('[{"type": "circle", "name": "a", "input": 1}]', "[1, 2]", '[{"type": "text"', "[]", "[a]"):
+        read = message_of({"role": "assistant", "content": said})
+        assert read is not None
+        assert (read.text, read.tool_calls) == (said, ())
