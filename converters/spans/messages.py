@@ -196,7 +196,9 @@ def _places_of_calls(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _has_contents(message: Mapping[str, Any]) -> bool:
-    return not _CONTENTS.isdisjoint(message) or bool(_places_of_calls(tuple(message)))
+    """Return whether an object has what only a message has."""
+    places = _places_of_calls(tuple(message))
+    return not _CONTENTS.isdisjoint(message) or any(isinstance(message[one], list | dict) for one in places)
 
 
 def _content(message: dict[str, Any], *, of_model: bool) -> Any:
