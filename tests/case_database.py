@@ -1,4 +1,4 @@
-"""A database of the sessions of `tests/cases/derive`: one for each value that was tried of numbers and outcomes."""
+"""A database of the sessions of `tests/cases/derive`: one for each value of its numbers and outcomes."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def check(file: Path, place: str | None, outcome: Outcome) -> None:
     ]
     if "WRITE_CASES" in os.environ:
         _write(file, {**case, "rows": {**case["rows"], place: rows}})
-    different = [(was, is_now) for was, is_now in zip(case["rows"][place], rows, strict=True) if was != is_now]
+    different = [pair for pair in zip(case["rows"][place], rows, strict=True) if pair[0] != pair[1]]
     assert not different, different
 
 

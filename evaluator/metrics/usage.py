@@ -128,7 +128,7 @@ def context_saturation(session: Session) -> Outcome:
         if call.unanswered:
             continue
         window = call.context_window
-        if window is None:
+        if not window:
             what = f"the context window of {call.model or 'an unnamed model'} is not known"
             unknown = f"{what}; it takes a model that genai-prices has"
         elif call.input_tokens is None:
