@@ -79,6 +79,7 @@ SELECT
         || (hash(i, position, 3) % 5000)::VARCHAR || '}}' AS output,
     true AS arguments_known,
     true AS output_known,
+    false AS arguments_removed,
     false AS provider,
     hash(i, position, 1) % 40 > 0 AS ok,
     'router' AS agent,
