@@ -36,13 +36,23 @@ clone() {
     [ -e "$scratch/uv.lock" ] || cp "$scratch/$name/uv.lock" "$scratch"
 }
 
+# cpu_s: print the CPU seconds, user and system, of the processes that this shell has started and that have ended.
+cpu_s() {
+    times >"$scratch/times.$BASHPID"
+    sed -n '2s/[ms]/ /gp' "$scratch/times.$BASHPID" | awk '{ printf "%d\n", 60 * ($1 + $3) + $2 + $4 }'
+}
+
 # step TITLE COMMAND...: run a command under a heading and note how long it took.
 step() {
-    local title=$1 started=$SECONDS
+    local title=$1 started=$SECONDS before after
     shift
     printf '\n== %s\n' "$title"
+    cpu_s >"$scratch/cpu.$BASHPID"
+    before=$(<"$scratch/cpu.$BASHPID")
     "$@"
-    echo "$title ($((SECONDS - started)) s)" >>"$scratch/notes/ran"
+    cpu_s >"$scratch/cpu.$BASHPID"
+    after=$(<"$scratch/cpu.$BASHPID")
+    echo "$title ($((SECONDS - started)) s, $((after - before)) s of CPU)" >>"$scratch/notes/ran"
 }
 
 # tests COMMAND...: run tests. Those that fail run once more, by themselves; if they pass then, they are listed at the
@@ -110,7 +120,7 @@ on_a_lake=(--extra lake --extra ray --extra collect --extra view --extra stats -
 # in_a_lake ARGUMENTS...: run the tests of a lake, with options of pytest.
 in_a_lake() {
     tested 1.5.5 uv run --quiet --isolated --python "$python" "${on_a_lake[@]}"
-    step "a lake: DuckDB 1.5.5 with its extensions, Postgres, S3, Ray" in_environment "${on_a_lake[@]}" -- pytest tests/lake "$@"
+    step "a lake: DuckDB 1.5.5 with its extensions" in_environment "${on_a_lake[@]}" -- pytest tests/lake "$@"
 }
 
 # build FOLDER: build the sdist and the wheel of the current folder, and check what they contain.
