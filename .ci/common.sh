@@ -36,23 +36,24 @@ clone() {
     [ -e "$scratch/uv.lock" ] || cp "$scratch/$name/uv.lock" "$scratch"
 }
 
-# cpu_s: print the CPU seconds, user and system, of the processes that this shell has started and that have ended.
+# cpu_s: set `cpu` to the CPU seconds, user and system, of the processes of this shell that have ended.
 cpu_s() {
-    times >"$scratch/times.$BASHPID"
-    sed -n '2s/[ms]/ /gp' "$scratch/times.$BASHPID" | awk '{ printf "%d\n", 60 * ($1 + $3) + $2 + $4 }'
+    local file=$scratch/times.$BASHPID  # `times` tells of the shell that runs it: not of one in a pipe
+    times >"$file"
+    sed -n '2s/[ms]/ /gp' "$file" | awk '{ printf "%d\n", 60 * ($1 + $3) + $2 + $4 }' >"$file.sum"
+    cpu=$(<"$file.sum")
 }
 
 # step TITLE COMMAND...: run a command under a heading and note how long it took.
 step() {
-    local title=$1 started=$SECONDS before after
+    local title=$1 started=$SECONDS before cpu
     shift
     printf '\n== %s\n' "$title"
-    cpu_s >"$scratch/cpu.$BASHPID"
-    before=$(<"$scratch/cpu.$BASHPID")
+    cpu_s
+    before=$cpu
     "$@"
-    cpu_s >"$scratch/cpu.$BASHPID"
-    after=$(<"$scratch/cpu.$BASHPID")
-    echo "$title ($((SECONDS - started)) s, $((after - before)) s of CPU)" >>"$scratch/notes/ran"
+    cpu_s
+    echo "$title ($((SECONDS - started)) s, $((cpu - before)) s of CPU)" >>"$scratch/notes/ran"
 }
 
 # tests COMMAND...: run tests. Those that fail run once more, by themselves; if they pass then, they are listed at the
