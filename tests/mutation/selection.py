@@ -84,8 +84,9 @@ def combine(root: Path, measured: Iterable[dict[str, Any]]) -> Tests:
 def select(root: Path, tests: Tests, place: Place) -> dict[str, float]:
     """Return the tests to run on a mutant with their durations, the most promising first.
 
-    They execute its line; those in a file that is named after the module come first. If those are few, other
-    tests of its module follow: where a value is kept or a fixture shared, the line ran for one test alone.
+    They execute its line; those in a file that is named after the module come first, then cases. If those are
+    few, other tests of its module follow: where a value is kept or a fixture shared, the line ran for one
+    test alone.
     Of a query or a template, they execute a line that names it.
     """
     first, last = place.statement
@@ -95,8 +96,9 @@ def select(root: Path, tests: Tests, place: Place) -> dict[str, float]:
     if Path(place.path).suffix in NOT_PYTHON:
         near, module = _naming(root, tests, place.path)
 
-    def order(test: str) -> tuple[bool, float]:
-        return Path(place.path).stem not in test.partition("::")[0], tests.costs[test]
+    def order(test: str) -> tuple[bool, bool, float]:
+        file = test.partition("::")[0]
+        return Path(place.path).stem not in file, not file.endswith("/test_cases.py"), tests.costs[test]
 
     chosen = sorted(set() if place.at_import else near, key=order)
     if place.at_import or len(chosen) < FEW:
