@@ -40,7 +40,7 @@ _ROLES = {
     "function": "tool",
     **{role: role for role in ("assistant", "system", "tool", "user")},
 }
-_PLAIN = frozenset({"assistant", "system", "user"})
+_PLAIN = frozenset({"assistant", "system", "tool", "user"})
 _NUMBERS = (bool, int, float)
 _MOST_EARLIER = 32  # messages before the model's last one whose calls and results are looked at
 # The known places of calls beside a message's content. A call in two of them is one call in two forms.
@@ -81,6 +81,8 @@ _PLACES: dict[str, str | None] = {
     "kwargs": None,
 }
 _CONTENTS = frozenset({"content", "parts", "tool_calls"})
+# The keys of nearly all messages, which hold no calls beside the content.
+_COMMON = frozenset({"role", "content", "parts", "finish_reason", "name", "id", "type"})
 # What a response of OpenAI's has beside its items.
 _OF_RESPONSES = frozenset({"object", "usage", "model", "status", "previous_response_id"})
 _OF_MESSAGES = frozenset({"", "message"})  # the types of what may be a message without a role
@@ -130,7 +132,7 @@ def message_of(message: Any) -> Message | None:
     joined = "".join(texts) if texts else None
     if not joined and of_model:
         joined = said_beside(message) or (_structured(content) if not any(read) else None) or joined
-    for place in _places_of_calls(tuple(message)):
+    for place in () if message.keys() <= _COMMON else _places_of_calls(tuple(message)):
         if (more := message[place]) and (of_model or place in _MORE_CALLS):
             calls += _other_than(calls, list(_calls_in(place, more)))
             may_answer = True
@@ -145,21 +147,13 @@ def message_of(message: Any) -> Message | None:
     return _of_model(made, parts, read) if is_more and of_model else made
 
 
-class _Parts(NamedTuple):
-    """The parts of a message, read: all, and those of each kind.
+def _read(
+    parts: Sequence[Any], role: str | None, *, of_model: bool
+) -> tuple[list[Part], list[MessageCall], list[ToolResult], list[str], bool, bool]:
+    """Return the parts of a message, read: all, its calls, its results and its texts.
 
-    There `is_more` than texts and calls that a client runs; one of the calls `may_answer`.
+    Then whether there is more than texts and calls that a client runs, and whether a call may be the answer.
     """
-
-    read: Sequence[Part]
-    calls: list[MessageCall]
-    results: list[ToolResult]
-    texts: Sequence[str]
-    is_more: bool
-    may_answer: bool
-
-
-def _read(parts: Sequence[Any], role: str | None, *, of_model: bool) -> _Parts:
     read: list[Part] = []
     calls: list[MessageCall] = []
     results: list[ToolResult] = []
@@ -179,7 +173,7 @@ def _read(parts: Sequence[Any], role: str | None, *, of_model: bool) -> _Parts:
             is_more = True
             if isinstance(one, ToolResult):
                 results.append(one)
-    return _Parts(read, calls, results, texts, is_more, may_answer)
+    return read, calls, results, texts, is_more, may_answer
 
 
 @lru_cache(maxsize=1024)
@@ -323,16 +317,34 @@ def with_results(
 
 
 def _plain(message: dict[str, Any]) -> Message | None:
-    """Return a message that is one text, as nearly all are, in a fifth of the time; None for any other."""
+    """Return a message that is one text, call or result, as nearly all are; None for any other."""
     role, content = message.get("role"), message["parts"] if "parts" in message else message.get("content")
-    if type(role) is not str or role not in _PLAIN or _places_of_calls(tuple(message)):
+    if type(role) is not str or role not in _PLAIN:
+        return None
+    is_common = message.keys() <= _COMMON
+    if not is_common and _places_of_calls(tuple(message)):
         return None
     if type(content) is list and len(content) == 1 and type(part := content[0]) is dict:
-        if part.get("type") != "text" or part.get("thought"):
+        if part.get("type") != "text":
+            return _of_one_part(role, part) if is_common else None
+        if part.get("thought"):
             return None
         content = part.get("content", part.get("text"))
     known = text(content)
-    return None if known is None or known[0] == "[" or "</" in known else Message(role, known)
+    if known is None or known[0] == "[" or role == "tool" or "</" in known:
+        return None
+    return Message(role, known)
+
+
+def _of_one_part(role: str, part: dict[str, Any]) -> Message | None:
+    """Return a message of one call that a client runs, or of one result; None for any other."""
+    of_model = role == "assistant"
+    one = read_part(part, of_model=of_model)
+    if isinstance(one, ToolResult) and not of_model:
+        return Message(role, None, (), (one,))
+    if not isinstance(one, MessageCall) or not of_model or one.by_provider or is_answer(one.name or ""):
+        return None
+    return Message(role, None, (one,))
 
 
 def is_of_system(message: Any) -> bool:

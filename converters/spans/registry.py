@@ -66,7 +66,7 @@ _CHECKS = frozenset(
 )
 _OF_CHECKS = re.compile(r"(?<![a-z])guardrails?(?![a-z])")  # in the names of other spans
 _TOKENS = "token"  # in the name of an attribute that counts tokens
-_MAX_SIGNS = 1024  # combinations of signs whose candidates are remembered
+_MAX_SIGNS = 4096  # combinations of names whose candidates are remembered
 
 # https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/: a threshold above 0 drops traces.
 # The other two are the tracer's (tracer/sampling.py).
@@ -159,16 +159,14 @@ class _Candidates:
         self._name_prefixes = tuple(prefix for each in signs for prefix in each.name_prefixes)
         self._with_signs_of = lru_cache(_MAX_SIGNS)(self._with)
 
-    def of(self, span: Span) -> Sequence[_Candidate]:
-        """Return the dialects that may claim a span."""
-        attributes = self._attributes.intersection(span.attributes)
+    def of(self, span: Span, attributes: tuple[str, ...]) -> Sequence[_Candidate]:
+        """Return the dialects that may claim a span, given the names of its attributes."""
         named = span.name if span.name.startswith(self._name_prefixes) else ""
         return self._with_signs_of(span.scope_name, attributes, named)
 
-    def _with(self, scope: str | None, attributes: frozenset[str], name: str) -> Sequence[_Candidate]:
-        signs = Span(
-            "", "", None, name, "INTERNAL", 0, 0, attributes=dict.fromkeys(attributes), scope_name=scope
-        )
+    def _with(self, scope: str | None, attributes: tuple[str, ...], name: str) -> Sequence[_Candidate]:
+        of_signs = dict.fromkeys(self._attributes.intersection(attributes))
+        signs = Span("", "", None, name, "INTERNAL", 0, 0, attributes=of_signs, scope_name=scope)
         return [
             each
             for each in self._all
@@ -199,7 +197,8 @@ def _observed(span: Span, logs: Sequence[LogRecord], candidates: _Candidates) ->
     name = FALLBACK
     observation: Observation
     try:
-        for candidate in candidates.of(span):
+        names = tuple(span.attributes)
+        for candidate in candidates.of(span, names):
             name = candidate.dialect.name
             if candidate.dialect.only_if is None or candidate.dialect.only_if(span):
                 break
@@ -210,7 +209,7 @@ def _observed(span: Span, logs: Sequence[LogRecord], candidates: _Candidates) ->
             observation = _by_structure(observation, span)
         elif candidate.is_ours and not candidate.dialect.repeats_calls and _holds_no_call(observation):
             observation = _not_lowered(observation, span)
-        observation = _completed(observation, span, logs, name)
+        observation = _completed(observation, span, logs, name, _extras(names))
     except (Exception, SystemExit) as error:  # noqa: BLE001 (third-party code: other packages' dialects)
         observation = _unreadable(span, name, error)
     if (evaluations := evaluations_of(span)) and observation.notes.unreadable is None:
@@ -225,16 +224,15 @@ def _holds_no_call(observation: Observation) -> bool:
     )
 
 
-def _completed(observation: Observation, span: Span, logs: Sequence[LogRecord], dialect: str) -> Observation:
+def _completed(
+    observation: Observation, span: Span, logs: Sequence[LogRecord], dialect: str, extras: _Extras
+) -> Observation:
     """Return an observation with the fields that are read alike in all dialects."""
     attributes = span.attributes
-    declaring, counts, noted, kinds = _extras(tuple(attributes))
+    declaring, counts, noted, kinds = extras
     observation = with_agent(observation, span, declaring)
-    is_check = isinstance(observation, Structure) and _OF_CHECKS.search(span.name.lower()) is not None
-    for name in kinds:
-        if str(attributes[name]) in _CHECKS:
-            is_check = True
-    if is_check:
+    is_check = not _CHECKS.isdisjoint(map(str, map(attributes.get, kinds)))
+    if is_check or (isinstance(observation, Structure) and _OF_CHECKS.search(span.name.lower())):
         observation = observation._replace(traits=observation.traits | {"is_check"})
     if isinstance(observation, ToolUse):
         observation = _of_tool(observation, span)

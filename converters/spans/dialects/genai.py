@@ -7,7 +7,7 @@ others are their difference from it: they give `read_attributes` what they have 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -137,6 +137,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "error": (semconv.ERROR_TYPE,),
     "protocol": (_MCP_METHOD,),
     "state": (semconv.STATE,),
+    "outcome": (semconv.TOOL_OUTCOME,),
 }
 _TOKENS: Mapping[str, tuple[str, ...]] = {
     "input_tokens": (semconv.INPUT_TOKENS, "gen_ai.usage.prompt_tokens", "llm.usage.prompt_tokens"),
@@ -173,23 +174,43 @@ _TOKENS: Mapping[str, tuple[str, ...]] = {
 _OF_A_SHAPE = frozenset(name for names in (*_NAMES.values(), *_TOKENS.values()) for name in names)
 
 
+# Attributes that are no marks of a tool's outcome: of transports, and of what it was given or returned.
+_NO_MARKS = re.compile(
+    r"(?:http|rpc|db|otel|url|net|network|exception|error|log|k8s|messaging)\.|"
+    r"(?:.*[._])?(?:inputs?|outputs?|args|arguments|parameters|result|response|metadata|state)\."
+)
+
+
+def _names_of_marks(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the attributes of a tool's span that may mark how the call ended, by their last words."""
+    ends = {name: name.rpartition(".")[2] for name in names if not _NO_MARKS.match(name)}
+    return tuple(name for name, end in ends.items() if is_mark(end) and not end.endswith("state"))
+
+
 # By what spans record, the attribute that those of one set of names have for it; None for none.
 _Shape: TypeAlias = Mapping[str, str | None]
 
 
 @lru_cache(maxsize=4096)
-def _shape(names: frozenset[str]) -> tuple[_Shape, tuple[tuple[str, str], ...]]:
-    """Return the shape of spans by the names of their attributes, and the attributes of counts by field.
+def _shape(
+    attributes: tuple[str, ...],
+) -> tuple[_Shape, tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Return the shape of spans by the names of their attributes.
+
+    Beside it are the attributes of counts by field, and those that may mark how a tool's call ended.
 
     What is absent costs nothing then.
     """
+    names = _OF_A_SHAPE.intersection(attributes)
 
     def newest(known: tuple[str, ...]) -> str | None:
         return next((name for name in known if name in names), None)
 
     counts = ((field, newest(known)) for field, known in _TOKENS.items())
-    return {field: newest(known) for field, known in _NAMES.items()}, tuple(
-        (field, name) for field, name in counts if name is not None
+    return (
+        {field: newest(known) for field, known in _NAMES.items()},
+        tuple((field, name) for field, name in counts if name is not None),
+        _names_of_marks(attributes),
     )
 
 
@@ -217,7 +238,7 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
         named, tool = _tool_otherwise(span, attributes, traits)
         is_nameless = tool is None
     kind = named or _kind_by_content(attributes)
-    shape, count_names = _shape(_OF_A_SHAPE.intersection(attributes))
+    shape, count_names, marks = _shape(tuple(attributes))
     conversation_id, previous = None, None
     if (key := shape["conversation_id"]) is not None:
         conversation_id, previous = _conversation_id(attributes, key, shape, kind)
@@ -284,7 +305,8 @@ def read_attributes(span: Span, attributes: Mapping[str, Any], kind: Kind | None
             exchanged.code_executions,
         )
     if kind == "tool":
-        return _marked(ToolUse(*common, tool, *_call(attributes, shape)), attributes)
+        used = ToolUse(*common, tool, *_call(attributes, shape))
+        return _marked(used, attributes, marks) if marks or shape["outcome"] else used
     if kind == "turn":
         return TurnSpan(*common, exchanged.exchange, tokens, model)
     if kind == "handoff":
@@ -318,23 +340,8 @@ def _conversation_id(
     return (None, known) if known and known.startswith(_RESPONSE) else (known, None)
 
 
-# Attributes that are no marks of a tool's outcome: of transports, and of what it was given or returned.
-_NO_MARKS = re.compile(
-    r"(?:http|rpc|db|otel|url|net|network|exception|error|log|k8s|messaging)\.|"
-    r"(?:.*[._])?(?:inputs?|outputs?|args|arguments|parameters|result|response|metadata|state)\."
-)
-
-
-@lru_cache(maxsize=4096)
-def _names_of_marks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the attributes of a tool's span that may mark how the call ended, by their last words."""
-    ends = {name: name.rpartition(".")[2] for name in names if not _NO_MARKS.match(name)}
-    return tuple(name for name, end in ends.items() if is_mark(end) and not end.endswith("state"))
-
-
-def _marked(tool: ToolUse, attributes: Mapping[str, Any]) -> ToolUse:
-    """Return a tool's call with what attributes beside its result say of it."""
-    names = _names_of_marks(tuple(attributes))
+def _marked(tool: ToolUse, attributes: Mapping[str, Any], names: Sequence[str]) -> ToolUse:
+    """Return a tool's call with what attributes of these names, beside its result, say of it."""
     mark = mark_of({name.rpartition(".")[2]: attributes[name] for name in names}) if names else None
     if mark == "failed":
         return tool if tool.failure else tool._replace(failure=SpanFailure())
@@ -581,6 +588,9 @@ def reader(dialect: Dialect) -> Read:
     tell_kind, values, fixes, alone = dialect.kind, dialect.values, dialect.fixes, dialect.alone
     renamed = renaming(dialect.names) if dialect.names else None
     fix_any, has_io = fixes.get(None), bool(dialect.inputs or dialect.outputs)
+    differs = tell_kind or values or renamed or fixes or has_io or alone or dialect.named_by_span
+    if not differs:
+        return lambda span, logs: read_attributes(span, with_events(span, logs))
 
     def read(span: Span, logs: Sequence[LogRecord]) -> Observation:
         attributes = with_events(span, logs)
