@@ -45,6 +45,8 @@ def unknown_names(gates: _Gates, store: Store, sessions: Collection[str] | None 
     tools, agents = names["tools"] | names["declared"] | names["requested"], names["agents"]
     found: Counter[str] = Counter()
     for (gate, named), number in gates.items():
+        if tools.issuperset(named):
+            continue
         for name, near in near_of(named, tools).items():
             if plain_name(name) not in agents:
                 found[f'{gate}: no session has a tool {name}; did you mean "{near}"?'] += number
