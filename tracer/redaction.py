@@ -17,7 +17,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fnmatch import translate
 from functools import lru_cache
 from operator import is_
@@ -163,10 +163,12 @@ class Redaction:
         if isinstance(value, dict):
             return self._object(value, depth, identifier)
         if isinstance(value, list | tuple):
-            if value and isinstance(value[0], list | tuple) and _are_pairs(value):
-                items: list[Any] = [self._pair(item, depth - 1, identifier) for item in value]
-            else:
-                items = [self._value(item, depth - 1, identifier) for item in value]
+            items = [
+                self._pair(item, depth - 1, identifier)
+                if isinstance(item, list | tuple) and len(item) == 2
+                else self._value(item, depth - 1, identifier)
+                for item in value
+            ]
             return value if all(map(is_, items, value)) else items
         return self._leaf(str(value), identifier)
 
@@ -300,10 +302,6 @@ class Redaction:
             return f"[{kind}]"
         digest = hmac.new(self._key, value.encode(errors="replace"), hashlib.sha256).hexdigest()
         return f"[{kind}:{digest[:16]}]"
-
-
-def _are_pairs(items: Sequence[Any]) -> bool:
-    return all(isinstance(item, list | tuple) and len(item) == 2 for item in items)
 
 
 def _is_whole(parsed: Any, text: str) -> bool:

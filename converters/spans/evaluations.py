@@ -73,14 +73,15 @@ def _evaluations(span: Span) -> Iterator[Evaluation]:
         yield one
 
 
-def _of_conventions(attributes: Mapping[str, Any], author: str | None, time_ns: int) -> Evaluation | None:
+def _of_conventions(attributes: Mapping[str, Any], scope: str | None, time_ns: int) -> Evaluation | None:
+    """Return the score of an event; its author is the evaluator that it names, or else the event's scope."""
     return _evaluation(
         "span",
         attributes.get(semconv.EVALUATION_NAME),
         attributes.get(semconv.EVALUATION_SCORE_VALUE),
         attributes.get(semconv.EVALUATION_SCORE_LABEL),
         attributes.get(semconv.EVALUATION_EXPLANATION),
-        author,
+        text(attributes.get(semconv.EVALUATOR_NAME)) or scope,
         time_ns,
     )
 
