@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, DecimalException
 from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spangrade.converters.spans.observation import ModelCall
+from spangrade.evaluator.derive.kept_answers import kept_answers
 from spangrade.evaluator.session import LLMCall
 
 if TYPE_CHECKING:
@@ -114,13 +116,36 @@ def _priced_model(
     model: str | None, requested: str | None, provider: str | None, day: int
 ) -> tuple[str, _Rates | _ByCall, bool] | None:
     """Return the name that has a price, its rates (see `_rates`), and whether they are an estimate."""
+    return kept_answers().get(
+        ["price", model, requested, provider, day],
+        lambda: _ask_for_price(model, requested, provider, day),
+        _read_price,
+    )
+
+
+def _read_price(answer: object) -> tuple[str, _Rates | _ByCall, bool] | None:
+    match answer:
+        case None:
+            return None
+        case [str(name), "by call", bool(estimated)]:
+            return name, "by call", estimated
+        case [str(name), [str(), str(), str(), str()] as rates, bool(estimated)]:
+            with suppress(DecimalException):
+                return name, _Rates(*map(Decimal, rates)), estimated
+    raise ValueError(answer)
+
+
+def _ask_for_price(
+    model: str | None, requested: str | None, provider: str | None, day: int
+) -> list[str | bool | list[str]] | None:
+    """Return what `_priced_model` does, as JSON."""
     exact = list(dict.fromkeys(name for name in (model, requested) if name))
     names = [(name, False) for name in exact]
     names += [(_REVISION.sub("", name), True) for name in exact if _REVISION.search(name)]
     for name, estimated in names:
         rates = _rates(name, provider, day)
         if rates is not None:
-            return name, rates, estimated
+            return [name, rates if rates == "by call" else [str(rate) for rate in rates], estimated]
     return None
 
 
@@ -222,7 +247,19 @@ def context_window(model: str | None, provider: str | None) -> int | None:
     """Return the context window of a model in tokens; None if the library has none for its exact name."""
     if model is None:
         return None
-    from genai_prices.data_snapshot import get_snapshot  # here, because it takes a sixth of a command's start
+    return kept_answers().get(
+        ["window", model, provider], lambda: _ask_for_window(model, provider), _read_window
+    )
+
+
+def _read_window(answer: object) -> int | None:
+    if answer is None or isinstance(answer, int):
+        return answer
+    raise ValueError(answer)
+
+
+def _ask_for_window(model: str, provider: str | None) -> int | None:
+    from genai_prices.data_snapshot import get_snapshot
 
     for provider_id in providers_of(model, provider):
         try:

@@ -1,4 +1,4 @@
-"""The user's cache folder: verdicts of judges, compiled templates."""
+"""The user's cache folder: verdicts of judges, prices, compiled templates."""
 
 from __future__ import annotations
 
