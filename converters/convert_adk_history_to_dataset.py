@@ -1,4 +1,4 @@
-"""Convert `adk eval` results into a CSV and spans: a script, and `spangrade convert adk-history`."""
+"""Convert `adk eval` results into a CSV and spans: a script."""
 
 from __future__ import annotations
 

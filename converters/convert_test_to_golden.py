@@ -1,4 +1,4 @@
-"""Convert a conversation log into a golden question: a script, and `spangrade convert test-to-golden`."""
+"""Convert a conversation log into a golden question: a script; `spangrade convert FILE` does the same."""
 
 from __future__ import annotations
 

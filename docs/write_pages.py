@@ -99,11 +99,11 @@ def commands_page() -> str:
     lines = [_COMMANDS_HEAD, *(f"- `{flag}`: {what}" for flag, what in COMMON.items())]
     lines += ["", "## What chooses sessions", "", "The same in all commands that have it.", ""]
     lines += map(_option_line, _words().values())
-    for group in (*GROUPS, ""):
-        lines += ["", f"## {group or 'Not listed by --help'}"]
+    for group in GROUPS:
+        lines += ["", f"## {group}"]
         for name, known in COMMANDS.items():
             if known.group == group:
-                lines += _command_section(f"spangrade {name}", app_command(name), known.instead)
+                lines += _command_section(f"spangrade {name}", app_command(name))
     return "\n".join(lines) + "\n"
 
 
@@ -112,7 +112,7 @@ def app_command(name: str) -> Any:
     return get_command(app).get_command(None, name)
 
 
-def _command_section(path: str, command: Any, instead: str = "") -> Iterator[str]:
+def _command_section(path: str, command: Any) -> Iterator[str]:
     """Yield the lines of a command, and of those under it."""
     if hasattr(command, "commands"):
         for name, one in command.commands.items():
@@ -123,8 +123,6 @@ def _command_section(path: str, command: Any, instead: str = "") -> Iterator[str
         one.metavar or one.name.upper() for one in command.params if one.param_type_name == "argument"
     )
     yield from ("", f"### `{path}`", "")
-    if instead:
-        yield from (f"An earlier name: use `spangrade {instead}`.", "")
     help_text = re.sub(r"^\$ (.*)\n", r"```sh\n\1\n```\n", command.help or "")
     yield from (help_text.strip(), "", f"`{path} [OPTIONS] {arguments}`".replace(" `", "`"), "")
     for one in command.params:

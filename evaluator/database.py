@@ -311,7 +311,7 @@ class Database:
         opened = partial(Store.open, self._file, wait_s=WAIT_S)
         return import_files(self._file, opened, files, callbacks, session_from, workers)
 
-    def derive(self, *, all: bool = False, workers: int | None = 1) -> int:  # noqa: A002 (`spangrade derive --all`)
+    def derive(self, *, all: bool = False, workers: int | None = 1) -> int:  # noqa: A002 (`spangrade doctor --derive-all`)
         """Derive the sessions that are new or out of date, or all of them again; return how many.
 
         The other methods do the same before they read. For `workers` see `import_files`.

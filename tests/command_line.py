@@ -13,7 +13,14 @@ from unittest import mock
 
 import pytest
 
+from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
+from spangrade.converters import script as script_door
 from spangrade.evaluator.cli import main
+
+SCRIPTS = {
+    "convert_test_to_golden.py": convert_test_to_golden.convert,
+    "convert_adk_history_to_dataset.py": convert_adk_history_to_dataset.convert,
+}
 
 
 class Done(NamedTuple):
@@ -28,7 +35,7 @@ Spangrade = Callable[..., Done]
 
 
 def run(*arguments: str | Path) -> Done:
-    """Run `spangrade` with arguments."""
+    """Run `spangrade` with arguments, or a script of the guide, by its file's name."""
     done = spangrade(*arguments)
     return Done(done.returncode, done.stdout.splitlines(), done.stderr.splitlines())
 
@@ -39,6 +46,9 @@ def spangrade(*arguments: str | Path, cwd: Path | None = None, **environment: st
     Returns what `subprocess.run` would. Its input is `sys.stdin`, its umask 022.
     """
     command = ["spangrade", *map(str, arguments)]
+    script = SCRIPTS.get(command[1]) if arguments else None
+    if script is not None:
+        del command[0]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
     root = logging.getLogger()
     ours = logging.getLogger("spangrade")
@@ -49,9 +59,10 @@ def spangrade(*arguments: str | Path, cwd: Path | None = None, **environment: st
             patch.setattr("sys.argv", command)
             patch.setattr("sys.stdout", out)
             patch.setattr("sys.stderr", err)
+            patch.setattr(script_door, "open_outputs", lambda: None)
             patch.setattr(root, "handlers", [])  # so that warnings are printed, as in a process of its own
             with pytest.raises(SystemExit) as exited:
-                main()
+                main() if script is None else script_door.run_script(script)
     finally:
         os.umask(umask)
         root.setLevel(level)

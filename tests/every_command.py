@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 from command_line import run
 from made_once import copy_of, copy_of_sample, made_once
-from paths import HISTORY, RECORDED, SAMPLE
+from paths import RECORDED, SAMPLE
 
 AGENT = """
 import spangrade
@@ -44,21 +44,14 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("explain",): ("first",),
     ("audit",): ("golden.json", "--out", "out"),
     ("trend",): ("tool_success_rate",),
-    ("regrade",): ("first",),
     ("view",): ("--export", "pages"),
-    ("score",): ("conversation-1", "thumbs=1"),
     ("label",): ("conversation-1", "pass", "--by", "ines"),
-    ("review",): ("--by", "ines"),
     ("lint",): (),
     ("sql",): ("SELECT session_id, r FROM sessions, range(100) a(r)",),
-    ("derive",): (),
     ("collect",): ("--http-port", "PORT", "--grpc-port", "0"),
     ("watch",): ("--once", *GATE),
-    ("schema",): ("golden",),
     ("delete",): ("--session", "conversation-1"),
-    ("metrics",): (),
-    ("config",): (),
-    ("convert", "convert"): ("promptfoo.json", "--output", "converted.json"),
+    ("convert",): ("promptfoo.json", "--output", "converted.json"),
     ("mcp",): ("--instructions",),
     ("serve", "serve"): ("--http-port", "PORT", "--grpc-port", "0", "--port", "0"),
     ("serve", "keys", "create"): ("ines", "--role", "review"),
@@ -67,18 +60,9 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("serve", "alerts"): ("--data", "served"),
     ("serve", "backup"): ("copy", "--data", "served"),
     ("serve", "restore"): ("served", "--data", "restored"),
-    ("convert", "test-to-golden"): ("-i", "log.json", "-o", "converted.json", "-a", "shop"),
-    ("convert", "adk-history"): ("--agent-dir", str(HISTORY / "1.39.1")),
-    ("convert", "promptfoo"): ("-i", "promptfoo.json", "-o", "converted.json"),
-    ("convert", "inspect"): ("-i", "samples.jsonl", "-o", "converted.json"),
-    ("convert", "deepeval"): ("-i", "goldens.json", "-o", "converted.json"),
-    ("convert", "evalset"): ("-i", "golden.json", "-o", "set.json"),
-    ("convert", "session"): ("--output", "question.json", "conversation-1"),
     ("rules", "mine"): (),
     ("rules", "check"): (),
-    ("judge", "judge"): ("token_usage",),
-    ("judge", "agreement"): ("--metric", "token_usage"),
-    ("judge", "check"): ("final_response_quality",),
+    ("judge",): ("token_usage",),
     ("lake", "update"): (*LAKE, "--landing", "landing"),
     ("lake", "import"): ("s.duckdb", *LAKE),
     ("lake", "derive"): LAKE,
@@ -108,7 +92,7 @@ def graded(path: Path) -> None:
     for name in ("first", "second"):
         golden = SAMPLE / "customer_service_golden.json"
         assert run("grade", golden, "--db", path, "--run", name, "--tag", "a=b", *GATE).code == 0
-    run("score", "conversation-1", "thumbs=1", "--db", path)
+    run("label", "conversation-1", "--score", "thumbs=1", "--db", path)
     for of in ((), ("--metric", "token_usage")):
         run("label", "conversation-1", "pass", "--by", "ines", *of, "--db", path)
 

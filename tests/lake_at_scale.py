@@ -159,7 +159,7 @@ def measure(spans: int, rounds: int, folder: Path, *, only_ray: bool) -> bool:
     one = run("import", otlp, "--db", db, "--workers", "1")
     show("one process, import", one)
     if not only_ray:
-        show("one process, derive", run("derive", "--all", "--db", db, "--workers", "1"))
+        show("one process, derive", run("doctor", "--derive-all", "--db", db, "--workers", "1"))
     with postgres() as catalogs:
         lakes = Lakes(catalogs, landing, db, folder)
         if not only_ray:

@@ -80,7 +80,7 @@ def test_the_agreement_with_tau_bench_is_that_of_the_page(spangrade: Spangrade, 
         measured[name] = (200 - len(differing), pass_k(passed, questions))
         if name == "whole":
             spangrade("label", "--from", "out/labels.csv", "--db", "tau.duckdb")
-            command = ("judge", "agreement", "--metric", "passed", "--db", "tau.duckdb", "--format", "json")
+            command = ("judge", "passed", "--db", "tau.duckdb", "--format", "json")
             agreement = json.loads("\n".join(spangrade(*command).out))
             assert (
                 f"gives {agreement['agreed']['number']} of {agreement['agreed']['total']}, kappa 1.000"

@@ -700,10 +700,10 @@ def _of_form(error: ValidationError) -> bool:
 # What a dataset of another tool is, and how to convert it.
 _CONVERTED = MappingProxyType(
     {
-        "promptfoo": "of promptfoo; `spangrade convert promptfoo` makes golden questions of it",
-        "log": "a conversation log; `spangrade convert test-to-golden` makes a golden question of it",
-        "inspect": "of Inspect; `spangrade convert inspect` makes golden questions of it",
-        "deepeval": "of DeepEval; `spangrade convert deepeval` makes golden questions of it",
+        "promptfoo": "of promptfoo; `spangrade convert FILE` makes golden questions of it",
+        "log": "a conversation log; `spangrade convert FILE` makes a golden question of it",
+        "inspect": "of Inspect; `spangrade convert FILE` makes golden questions of it",
+        "deepeval": "of DeepEval; `spangrade convert FILE` makes golden questions of it",
     }
 )
 

@@ -68,10 +68,8 @@ def asked_of(question: GoldenQuestion, agent: str) -> str:
     return ",".join(f"{name}:{digest(part)}" for name, part in parts.items())
 
 
-def changes(before: str | None, now: str) -> frozenset[str] | None:
-    """Return the parts of a session's request that have changed; None if they are not known."""
-    if not before:
-        return None
+def changes(before: str, now: str) -> frozenset[str]:
+    """Return the parts of a session's request that have changed."""
     return frozenset(part.partition(":")[0] for part in {*before.split(",")} ^ {*now.split(",")})
 
 
@@ -79,7 +77,7 @@ class RecordedSession(NamedTuple):
     """A stored session of a run: the question (or "") and the repeat, and whether it is complete.
 
     `cost_usd` is the price of its model calls, None if one's is unknown. `asked` is `asked_of` its question
-    and agent, None if an earlier version recorded it.
+    and agent.
     """
 
     session_id: str
@@ -87,7 +85,7 @@ class RecordedSession(NamedTuple):
     repeat: int
     complete: bool
     cost_usd: float | None
-    asked: str | None
+    asked: str
 
 
 def newest_mark(store: Store, name: str) -> str | None:
@@ -106,7 +104,7 @@ def sessions_of(store: Store, mark: str) -> list[RecordedSession]:
             next((number for tag in tags or () if (number := _repeat_of(tag)) is not None), 0),
             COMPLETE in (tags or ()),
             cost_usd,
-            next((tag.removeprefix(ASKED) for tag in tags or () if (tag or "").startswith(ASKED)), None),
+            next((tag.removeprefix(ASKED) for tag in tags or () if (tag or "").startswith(ASKED)), ""),
         )
         for session_id, question_id, tags, cost_usd in rows
     ]

@@ -215,7 +215,7 @@ def _run_of(
 def _is_asked(session: RecordedSession, asked: Mapping[str, str]) -> bool:
     """Return whether a session's question still has the text that the session was asked."""
     changed = changes(session.asked, asked.get(session.question_id, ""))
-    return changed is None or "text" not in changed or session.question_id not in asked
+    return "text" not in changed or session.question_id not in asked
 
 
 def _still_asked(
@@ -229,15 +229,13 @@ def _still_asked(
     for one in sessions:
         if one.complete and one.question_id in asked:
             changed = changes(one.asked, asked[one.question_id])
-            for part in ("unknown",) if changed is None else ("text",) if "text" in changed else changed:
+            for part in ("text",) if "text" in changed else changed:
                 by_part.setdefault(part, []).append(one.question_id)
     for part, ids in sorted(by_part.items()):
         text = f"{counted(len(ids), 'session')}: {', '.join(dict.fromkeys(ids))}"
         match part:
             case "text":
                 text = f"asked again, for the question has another text: {text}"
-            case "unknown":
-                text = f"recorded by an earlier version, so that what was asked of whom is not known: {text}"
             case "agent":
                 text = (
                     f"held with another agent, or with its file as it was before, and not asked again: {text}"
@@ -344,9 +342,7 @@ def _replayed(
         label = f"{task.question.id} (repeat {task.repeat})"
         if before is None:
             lacking.append(label)
-        elif (parts := changes(before.asked, task.asked)) is None:
-            changed.append(f"{label}: not known, recorded by an earlier version")
-        elif others := sorted(parts - {"agent"}):
+        elif others := sorted(changes(before.asked, task.asked) - {"agent"}):
             changed.append(f"{label}: {', '.join(others)}")
     if lacking:
         text = f"it lacks, so that the model plays the user: {', '.join(lacking)}"

@@ -13,21 +13,23 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from spangrade.evaluator.cli.commands import COMMANDS, help_text
-from spangrade.evaluator.cli.declare import WithDefault, command_of, with_example
+from spangrade.evaluator.cli.declare import command_of, with_example
+from spangrade.evaluator.cli.gone import refuse_command, refuse_option
 from spangrade.tracer.base.command_exit import leave
 from spangrade.tracer.base.errors import one_line
 from spangrade.tracer.base.file_modes import set_umask
-from spangrade.tracer.base.terminal import warn
 
 _UsageError: Any = typer.BadParameter.__base__  # typer exports only this one of its errors of usage
 
 
 @contextmanager
 def _short_usage_errors() -> Iterator[None]:
-    """Shorten what typer quotes of the arguments, of which it would print all."""
+    """Shorten what typer quotes of the arguments, of which it would print all; refuse options that went."""
     try:
         yield
     except _UsageError as error:
+        if flag := getattr(error, "option_name", None):
+            refuse_option(error.ctx.command_path.removeprefix("spangrade "), flag)
         error.message = one_line(error.message)
         raise
 
@@ -52,6 +54,10 @@ class _Commands(TyperGroup):
         with _short_usage_errors():
             return super().make_context(*arguments, **more)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        refuse_command(args)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             with _short_usage_errors():
@@ -75,9 +81,6 @@ def _built(name: str) -> Any:
     else:
         built = command_of(command, name)
     _give_examples(built, f"spangrade {name}", known.example)
-    if known.instead:
-        _name_instead(built, name, known.instead)
-    built.hidden = known.hidden
     return built
 
 
@@ -85,8 +88,7 @@ def _give_examples(command: Any, words: str, example: str) -> None:
     """Give a command an example, and each under it that is listed: the known one, else what it requires."""
     for name, one in getattr(command, "commands", {}).items():
         if not one.hidden:
-            is_own = isinstance(command, WithDefault) and name == command.default
-            _give_examples(one, words if is_own else f"{words} {name}", example)
+            _give_examples(one, f"{words} {name}", example)
     if not hasattr(command, "commands"):
         required = (one for one in command.params if one.required)
         more = (
@@ -94,25 +96,6 @@ def _give_examples(command: Any, words: str, example: str) -> None:
             for one in required
         )
         with_example(command, example if example.startswith(words) else " ".join([words, *more]))
-
-
-def _name_instead(command: Any, name: str, instead: str) -> None:
-    """Let a command of an earlier version say, on standard error, what is to be used in its place.
-
-    It says so once its work is done: what is refused stays one line.
-    """
-    invoke = command.invoke
-
-    def noted(context: Any) -> Any:
-        try:
-            result = invoke(context)
-        except typer.Exit:
-            warn(f"{name} is an earlier name of: spangrade {instead}")
-            raise
-        warn(f"{name} is an earlier name of: spangrade {instead}")
-        return result
-
-    command.invoke = noted
 
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""The commands by name: where each is, its group, what it does, an example; and earlier names.
+"""The commands by name: where each is, its group, what it does, an example.
 
 Nothing is imported here: `spangrade --help` is printed from this table alone.
 """
@@ -13,22 +13,15 @@ GROUPS = (FIRST_DAY, GOLDEN, PRODUCTION, UPKEEP)
 
 
 class Command(NamedTuple):
-    """A command: its group (empty: it is not listed), what it does, and an example of it.
+    """A command: its group, what it does, and an example of it.
 
-    `where` is MODULE:NAME if these are not its name. `instead` is the form that is to be used in its place,
-    of a name that an earlier version had.
+    `where` is MODULE:NAME if these are not its name.
     """
 
     group: str
     does: str
     usual: str
     where: str = ""
-    instead: str = ""
-
-    @property
-    def hidden(self) -> bool:
-        """Whether `--help` does not list it."""
-        return not self.group
 
     @property
     def example(self) -> str:
@@ -50,7 +43,7 @@ COMMANDS: Mapping[str, Command] = {
         "compare branch:main latest --fail-if worse",
     ),
     "view": Command(FIRST_DAY, "Serve pages of sessions, verdicts and runs for a browser.", "view"),
-    "demo": Command("", "Show a green run, a change and a red run on a made-up agent.", "demo"),
+    "demo": Command(FIRST_DAY, "Show a green run, a change and a red run on a made-up agent.", "demo"),
     "grade": Command(
         GOLDEN,
         "Grade stored sessions by golden questions, or by gates alone.",
@@ -65,7 +58,6 @@ COMMANDS: Mapping[str, Command] = {
         GOLDEN,
         "Make golden questions of a file of another tool, or of stored sessions.",
         "convert promptfoo.yaml -o golden.json",
-        where="convert:app",
     ),
     "lint": Command(GOLDEN, "List what recordings lack, and how to fix it.", "lint --dataset golden.json"),
     "audit": Command(
@@ -75,7 +67,6 @@ COMMANDS: Mapping[str, Command] = {
         GOLDEN,
         "Find out whether a judge is right: its verdicts against people's labels.",
         "judge final_response_quality",
-        where="judge:app",
     ),
     "rules": Command(
         GOLDEN,
@@ -83,7 +74,6 @@ COMMANDS: Mapping[str, Command] = {
         "rules mine --since 30d",
         where="rules:app",
     ),
-    "metrics": Command("", "List the metrics.", "metrics --metrics-file mine.py"),
     "import": Command(
         PRODUCTION,
         "Import recorded spans and logs, and derive sessions from them.",
@@ -107,6 +97,7 @@ COMMANDS: Mapping[str, Command] = {
     "sessions": Command(
         PRODUCTION, "List the sessions, with the verdict of each.", "sessions --failed --since 7d"
     ),
+    "runs": Command(PRODUCTION, "List the runs, the newest first.", "runs --limit 10"),
     "trend": Command(
         PRODUCTION,
         "Show a metric by day, version, prompt or model, with intervals.",
@@ -116,7 +107,6 @@ COMMANDS: Mapping[str, Command] = {
         PRODUCTION,
         "Give a session a person's verdict or scores, or walk through those without.",
         "label order-3f2a fail --by ines",
-        where="score:label",
     ),
     "sql": Command(
         PRODUCTION,
@@ -126,7 +116,6 @@ COMMANDS: Mapping[str, Command] = {
     "mcp": Command(
         PRODUCTION, "Let a coding agent ask about sessions and runs over MCP.", "mcp --db agents.duckdb"
     ),
-    "runs": Command("", "List the runs, the newest first.", "runs --limit 10"),
     "doctor": Command(
         UPKEEP, "Show what is installed, stored and reachable, and the settings in force.", "doctor"
     ),
@@ -137,30 +126,11 @@ COMMANDS: Mapping[str, Command] = {
         "lake update --lake postgres:dbname=lake --landing s3://spans",
         where="lake:app",
     ),
-    "schema": Command("", "Print the JSON Schema of golden files.", "schema golden"),
-    "review": Command(
-        "",
-        "Walk through sessions or questions, and label them.",
-        "review --by ines",
-        instead="label --by USER",
-    ),
-    "derive": Command("", "Derive sessions that are out of date.", "derive --all"),
-    "regrade": Command(
-        "",
-        "Grade a run again without storing it.",
-        "grade --dry-run --of-run latest",
-        instead="grade --dry-run --of-run RUN",
-    ),
-    "score": Command(
-        "", "Give a session a score.", "label order-3f2a thumbs=1", instead="label SESSION NAME=VALUE"
-    ),
-    "config": Command("", "Show the settings in force.", "doctor --all", instead="doctor"),
 }
 _UPDATE = "`spangrade lake update` derives and grades what has landed"
 # The commands that work on a database file and not on a lake, and what to do there.
 NOT_ON_A_LAKE = {
     "delete": "`spangrade lake delete` deletes from one",
-    "derive": "`spangrade lake derive` derives all of it again",
     "import": f"{_UPDATE}, `spangrade lake import` imports a database file",
     "run": "it stores sessions in a database file (--db)",
     "watch": f"{_UPDATE}: run it at intervals",

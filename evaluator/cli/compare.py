@@ -75,7 +75,7 @@ def compare(
 
         write_comparison(compared, outcome.out, stored=opened.stored)
     if printed.as_table:
-        show_comparison(opened, compared, code, every=bool(every))
+        show_comparison(opened, compared, code, every=every.all)
     else:
         from spangrade.evaluator.reports.comparison import comparison_json
 

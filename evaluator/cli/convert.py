@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from spangrade import Selection
-from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
+from spangrade.converters import convert_test_to_golden
 from spangrade.converters.script import report
-from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
+from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import StoredIn
 from spangrade.evaluator.cli.output import print_lines
 from spangrade.tracer.base.errors import InputError
@@ -26,23 +26,6 @@ _FIELDS = {
     "forbidden_tools": "Which tool should not have been called?",
 }
 _Chosen = Annotated[Selection, Only("where", "since", "until", "agent", "model", "origin", "limit")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFile:
-    """A file of another tool, and what is made of it."""
-
-    source: Path = option(REQUIRED, "The file of the other tool.", name="--input", also="-i")
-    output: Path = option(
-        REQUIRED, "A golden file, which keeps what it has; or a new eval set.", name="--output", also="-o"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalsetFile(ToolFile):
-    """An eval set of ADK, or golden questions."""
-
-    agent: str | None = option(None, "The agent that is to answer; an eval set names none.", also="-a")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +58,6 @@ class ConvertOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOrAll:
-    """A session, or those that the options choose."""
-
-    session_id: str | None = argument(
-        None, "A session's id, or the beginning of one; without, the options choose many."
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSource:
     """What questions are made of."""
 
@@ -98,55 +72,12 @@ class ConvertSource:
     )
 
 
-def evalset(what: EvalsetFile) -> None:
-    """Convert an ADK eval set into golden questions, or golden questions into an ADK eval set.
-
-    What cannot be used is named and left out, and the exit code is then 2.
-    """
-    from spangrade.converters.datasets.adk_evalset import convert
-
-    written, problems = convert(what.source, what.output, what.agent)
-    report(f"{written} to {what.output}", problems)
-
-
-def promptfoo(what: ToolFile) -> None:
-    """Convert promptfoo's configuration into golden questions.
-
-    What has no counterpart is named, and the exit code is 2 if it left out what is expected of a reply.
-    """
-    _convert("promptfoo", what.source, what.output)
-
-
-def inspect(what: ToolFile) -> None:
-    """Convert a dataset of Inspect (JSON, JSON Lines or CSV) into golden questions.
-
-    What has no counterpart is named.
-    """
-    _convert("inspect", what.source, what.output)
-
-
-def deepeval(what: ToolFile) -> None:
-    """Convert a dataset of DeepEval (JSON, JSON Lines or CSV) into golden questions.
-
-    What has no counterpart is named.
-    """
-    _convert("deepeval", what.source, what.output)
-
-
-def _convert(tool: str, source: Path, output: Path) -> None:
-    from spangrade.converters.datasets.other_tools import convert
-
-    added, problems = convert(tool, source, output)
-    report(f"{counted(added, 'question')} added to {output}", problems)
-
-
-def session(select: _Chosen, what: ConvertOptions, one: SessionOrAll, at: StoredIn) -> None:
+def _of_sessions(select: Selection, what: ConvertOptions, session_id: str | None, at: StoredIn) -> None:
     """Make golden questions of stored sessions: what they did is what is expected from then on.
 
     With an id, of that session; else of all that the options choose. Sessions with equal user inputs become
     one question, which nobody has reviewed yet: it has "reviewed": false.
     """
-    session_id = one.session_id
     many = select != Selection() or what.dedupe
     if what.failed:
         if session_id is None or many or what.wildcards or what.failed_calls:
@@ -239,24 +170,24 @@ def convert(select: _Chosen, what: ConvertOptions, of: ConvertSource, at: Stored
 
     source, output, answered_by = of.source, what.output, of.answered_by
     if source is None or not Path(source).exists():
-        session(select, what, SessionOrAll(session_id=source), at)
+        _of_sessions(select, what, source, at)
         return
-    tool = tool_of(Path(source))
-    if tool == "adk":
-        evalset(EvalsetFile(source=Path(source), output=output, agent=answered_by))
+    if select != Selection():
+        raise InputError(
+            f"{source}: it is a file: expected no choice of sessions; --agent-name names its agent"
+        )
+    path = Path(source)
+    if (tool := tool_of(path)) == "adk":
+        from spangrade.converters.datasets.adk_evalset import convert as convert_evalset
+
+        written, problems = convert_evalset(path, output, answered_by)
+        report(f"{written} to {output}", problems)
     elif tool == "log":
         if answered_by is None:
             raise InputError(f"{source}: a conversation log names no agent: expected --agent-name NAME")
-        convert_test_to_golden.convert(Path(source), output, answered_by)
+        convert_test_to_golden.convert(path, output, answered_by)
     else:
-        _convert(tool, Path(source), output)
+        from spangrade.converters.datasets.other_tools import convert as convert_questions
 
-
-app = commands_under(
-    "Convert logs, files of other tools, and stored sessions into datasets.",
-    convert,
-    hidden=(evalset, promptfoo, inspect, deepeval, session),
-    cls=WithDefault,
-)
-app.command("test-to-golden", hidden=True)(convert_test_to_golden.convert)
-app.command("adk-history", hidden=True)(convert_adk_history_to_dataset.convert)
+        added, problems = convert_questions(tool, path, output)
+        report(f"{counted(added, 'question')} added to {output}", problems)

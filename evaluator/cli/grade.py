@@ -11,8 +11,7 @@ import typer
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
 from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Every, Graders, Printed, StoredIn
-from spangrade.evaluator.cli.output import sent_scores, show_run, show_sent
-from spangrade.evaluator.cli.regrade import RegradeOptions, regrade
+from spangrade.evaluator.cli.output import sent_scores, show, show_run, show_sent
 from spangrade.evaluator.reports.kinds import Report
 from spangrade.evaluator.watch.options import ScoresTo
 from spangrade.tracer.base.errors import InputError
@@ -71,10 +70,17 @@ def grade(
     if graded.dry_run:
         if select.of_run is None or replace(select, of_run=None) != Selection() or graded.spans:
             raise typer.BadParameter("it grades a run again: expected --of-run RUN, and no other sessions")
-        again = RegradeOptions(
-            run=select.of_run, dataset=graded.dataset, without=graded.without, all=every.all
-        )
-        regrade(gates, judge, again, at, by, printed)
+        with at.opened(by.workers) as opened:
+            regraded = opened.regrade(
+                select.of_run, dataset=graded.dataset, gates=gates, judge=judge, without=graded.without
+            )
+        if printed.as_table:
+            from spangrade.evaluator.reports.regraded import regraded_tables
+
+            show(regraded_tables(regraded, every=every.all))
+        else:
+            printed.write(regraded.to_json(), "changes")
+        raise typer.Exit(regraded.run.exit_code)
     if graded.without:
         raise typer.BadParameter(
             "it leaves out what a run measured: expected --dry-run, too", param_hint="--without"
@@ -84,7 +90,7 @@ def grade(
         run = opened.grade(spec, spans=graded.spans, out=graded.out, reports=graded.reports)
         sent = sent_scores(opened, run, scores_to)
     if printed.as_table:
-        show_run(opened, run, every=bool(every))
+        show_run(opened, run, every=every.all)
         show_sent(sent)
     else:
         from spangrade.evaluator.reports.json import run_json

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from spangrade import Gates, JudgeOptions
-from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
+from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Printed, StoredIn
 from spangrade.evaluator.cli.output import show
-from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
+from spangrade.tracer.base.fields import REQUIRED, argument, option
 
 _THRESHOLD = "What a score needs to pass; else its run's own verdict counts."
 
@@ -26,29 +26,6 @@ class JudgeReport:
     all: bool = option(False, "List all sessions on which they differ.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgreementOptions:
-    """What is compared with people's labels, by the options of an earlier version."""
-
-    metric: str = option(
-        REQUIRED,
-        "The metric, of rules or judged, that is compared with labels; passed: the verdict.",
-        metavar="NAME",
-    )
-    threshold: float | None = option(None, _THRESHOLD, metavar="VALUE")
-    all: bool = option(False, "List all sessions on which they differ.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckOptions:
-    """What the judge is asked about again."""
-
-    measure: str = argument(
-        REQUIRED, "The metric whose labelled sessions the judge is asked about again.", metavar="METRIC"
-    )
-    all: bool = option(False, "List all sessions with another verdict.")
-
-
 def judge(
     gates: Annotated[Gates, Only("metrics_files")],
     judge: JudgeOptions,
@@ -61,40 +38,17 @@ def judge(
     With --again the judge is asked anew. Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions
     have a verdict and a label.
     """
-    if judged.again:
-        check(gates, judge, CheckOptions(measure=judged.metric, all=judged.all), at, printed)
-    else:
-        agreement(AgreementOptions(**values_of(judged, "metric", "threshold", "all")), at, printed)
+    from spangrade.evaluator.reports.agreement import agreement_json, agreement_tables, check_tables
 
-
-def agreement(agreed: AgreementOptions, at: StoredIn, printed: Printed) -> None:
-    """Compare the verdicts of a metric with people's labels, and correct its pass rate for its errors.
-
-    Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions have a verdict and a label.
-    """
     with at.opened() as opened:
-        compared = opened.judge_agreement(agreed.metric, threshold=agreed.threshold)
-    from spangrade.evaluator.reports.agreement import agreement_json, agreement_tables
-
+        if judged.again:
+            found = opened.check_judge(judged.metric, gates=gates, judge=judge)
+            shown, value, rows = check_tables(found, every=judged.all), found.to_json(), "calibration"
+        else:
+            compared = opened.judge_agreement(judged.metric, threshold=judged.threshold)
+            shown, value = agreement_tables(compared, every=judged.all), agreement_json(compared)
+            rows = "differing"
     if printed.as_table:
-        show(agreement_tables(compared, every=agreed.all))
+        show(shown)
     else:
-        printed.write(agreement_json(compared), "differing")
-
-
-def check(gates: Gates, judge: JudgeOptions, checked: CheckOptions, at: StoredIn, printed: Printed) -> None:
-    """Ask the judge again about sessions that people labelled: whether it drifted, and how it is calibrated.
-
-    Exit codes: 0 for a report, 2 bad input, 4 fewer than 20 sessions have a label and a verdict.
-    """
-    with at.opened() as opened:
-        found = opened.check_judge(checked.measure, gates=gates, judge=judge)
-    from spangrade.evaluator.reports.agreement import check_tables
-
-    if printed.as_table:
-        show(check_tables(found, every=checked.all))
-    else:
-        printed.write(found.to_json(), "calibration")
-
-
-app = commands_under("Find out whether a judge is right.", judge, hidden=(agreement, check), cls=WithDefault)
+        printed.write(value, rows)

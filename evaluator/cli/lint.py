@@ -11,8 +11,9 @@ import typer
 
 from spangrade import Gates
 from spangrade.evaluator.cli.declare import RARE
+from spangrade.evaluator.cli.metric_list import print_metrics
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
-from spangrade.evaluator.cli.output import print_table
+from spangrade.evaluator.cli.output import print_json, print_table
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.fields import argument, option
 from spangrade.tracer.base.terminal import print_line, printable
@@ -28,17 +29,32 @@ class LintOptions:
     dataset: Path | None = option(
         None, "Golden questions: say when each passes, and list what a grade would find inconclusive."
     )
+    metrics: bool = option(False, "List the metrics instead, with those of --metrics-file.")
+    schema: bool = option(False, "Print the JSON Schema of golden files instead.")
     workers: int = option(1, "Processes that look at sessions.", least=1, metavar="N", rare=True)
 
 
 def lint(
-    gates: Annotated[Gates, RARE], select: Selected, linted: LintOptions, at: StoredIn, printed: Printed
+    context: typer.Context,
+    gates: Annotated[Gates, RARE],
+    select: Selected,
+    linted: LintOptions,
+    at: StoredIn,
+    printed: Printed,
 ) -> None:
     """List what recordings lack, which metrics are inconclusive because of it, and how to fix it.
 
     Exit codes: 0 nothing to fix, 2 bad input, 4 a metric is inconclusive, or would be for a reference that
     needs it, for a reason that can be fixed.
     """
+    if linted.metrics:
+        print_metrics(context, gates, printed)
+        return
+    if linted.schema:
+        from spangrade.converters.datasets.golden_schema import golden_schema
+
+        print_json(golden_schema())
+        return
     dataset = linted.dataset
     if dataset is not None and printed.as_table:
         _explain(dataset)

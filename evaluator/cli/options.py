@@ -101,11 +101,6 @@ class Every:
     """How much is printed of a run or a comparison."""
 
     all: bool = option(False, "Print all that is known, not ten lines.")
-    all_metrics: bool = option(False, "", rare=True)  # an earlier name of it
-
-    def __bool__(self) -> bool:
-        """Return whether all that is known is printed."""
-        return self.all or self.all_metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,7 +177,7 @@ def run(
             more["sent"] = sent.to_json()
         printed.write({**run_json(graded), **more}, "grades")
     else:
-        show_run(opened, graded, compared, flips, code=code, every=bool(every), again=asked.again)
+        show_run(opened, graded, compared, flips, code=code, every=every.all, again=asked.again)
         show_sent(sent)
     if this.accept:
         code = _accept(opened, graded, code)

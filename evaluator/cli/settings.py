@@ -68,7 +68,7 @@ def _defaults(loaded: Loaded[ProjectSettings], context: typer.Context) -> dict[s
     settings = loaded.settings
     command = context.info_name or (context.parent and context.parent.info_name) or ""
     values: dict[str, Any] = {"db": settings.database} if "database" in loaded.sources else {}
-    if command == "metrics":
+    if command == "lint":
         values["metrics_file"] = settings.metrics_files or None
     if command == "collect" and settings.redaction.mode != "off":
         values["redact"] = settings.redaction.text

@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 
 BATCHES_AT_ONCE = 2_000  # sessions
 LONGEST_FIRST_INPUT = 300  # characters
-_AGAIN = "`spangrade derive --all` derives it again"
+_AGAIN = "`spangrade doctor --derive-all` derives it again"
 
 
 def _encoder(columns: Sequence[TableColumn]) -> Callable[[Sequence[Any]], Row]:

@@ -78,7 +78,7 @@ class Gates:
 
     metrics: str | Metric | Iterable[str | Metric] | None = option(
         None,
-        "A metric to grade by (see `spangrade metrics`); with a threshold a gate. Repeat it for more.",
+        "A metric to grade by (see `spangrade lint --metrics`); with a threshold a gate. Repeat it for more.",
         name="--metric",
         metavar="NAME[>=T]",
     )

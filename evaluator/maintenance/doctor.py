@@ -92,11 +92,12 @@ def _of_database(stored: Stored, lint: Callable[[], Sequence[Finding]]) -> Itera
             sessions = int(store.query("SELECT count(*) FROM derived.sessions")[0][0])
             newest_ns = store.query("SELECT max(start_ns) FROM spans")[0][0]
             runs = len(list_runs(store))
+            schema = store.query("SELECT max(version) FROM schema_version")[0][0]
     except SpangradeError as error:
         yield Checked("database", str(error), "stop the process that has it open")
         return
     size_mb = path.stat().st_size / 1e6 if path.exists() else 0.0
-    holds = f"{counted(sessions, 'session')}, {counted(runs, 'run')}, {size_mb:.1f} MB"
+    holds = f"schema {schema}, {counted(sessions, 'session')}, {counted(runs, 'run')}, {size_mb:.1f} MB"
     yield Checked("database", f"{path}: {holds}; {writer}; {counted(spooled, 'file')} of its spool waiting")
     ahead = newest_ns is not None and newest_ns > time.time_ns() + _SKEW_NS
     advice = "set the clock of the machine that records" if ahead else None

@@ -329,7 +329,7 @@ def judge_lines(comparison: Comparison) -> Iterator[str]:
             yield f"{by} judged {change.metric} as people did in {right}: {shown}, and its interval says so"
     if unlabelled := [one.metric for one in rated if one.judge_error is None]:
         names = ", ".join(unlabelled[:MAX_LISTED])
-        yield f"{by} taken at its word in {names}: `spangrade judge agreement` measures its error"
+        yield f"{by} taken at its word in {names}: `spangrade judge METRIC` measures its error"
 
 
 def _line(noun: str, text: str, names: Sequence[str]) -> Iterator[str]:

@@ -110,7 +110,7 @@ def external_score_json(score: ExternalScore) -> dict[str, Any]:
 
 
 def metric_json(m: Metric) -> dict[str, Any]:
-    """Return a metric as the JSON values that `spangrade metrics --format json` prints."""
+    """Return a metric as the JSON values that `spangrade lint --metrics --format json` prints."""
     return {
         "name": m.name,
         "unit": m.unit,

@@ -115,7 +115,6 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/review", pages.review, methods=["GET"]),
             Route("/review/next", pages.review_next, methods=["GET"]),
             Route("/runs", pages.runs, methods=["GET"]),
-            Route("/runs/{run}", pages.run_of_earlier_address, methods=["GET"]),
             Route("/run/{run}", pages.run, methods=["GET"]),
             Route("/run/{run}/rows", pages.run_rows, methods=["GET"]),
             Route("/run/{run}/summary", pages.run_summary, methods=["GET"]),
@@ -173,8 +172,6 @@ class _Pages:
         return self._site.reviewer()
 
     def overview(self, request: Request) -> Response:
-        if request.url.path.endswith("/") and request.url.query:  # a list by its address of earlier versions
-            return RedirectResponse(f"{self._links.sessions()}?{request.url.query}", 308)
         with self._database.reading() as store:
             values = overview_page(store, request.query_params, self._database.only)
         return self._page(request, "overview.html", values)
@@ -401,9 +398,6 @@ class _Pages:
         with self._database.reading() as store:
             values = runs_page(store, int(page), watched="watch" in request.query_params)
         return self._page(request, "runs.html", values)
-
-    def run_of_earlier_address(self, request: Request) -> Response:
-        return RedirectResponse(self._links.run(_text(request.path_params["run"])), 308)
 
     def run(self, request: Request) -> Response:
         with self._database.reading() as store:

@@ -56,10 +56,8 @@ _SEND = (
 class ScoresTo:
     """Where the scores of a run are sent: an OTLP receiver, Phoenix or MLflow."""
 
-    send: str | None = option(None, _SEND, also="--otlp", metavar="URL", rare=True)
-    send_dry_run: bool = option(
-        False, "With --send: print what would be sent.", also="--otlp-dry-run", rare=True
-    )
+    send: str | None = option(None, _SEND, metavar="URL", rare=True)
+    send_dry_run: bool = option(False, "With --send: print what would be sent.", rare=True)
 
     def __post_init__(self) -> None:
         if self.send is not None:

@@ -122,7 +122,7 @@ def compare_speed(other: Path, spans: Path, golden: Path, runs: int) -> None:
                 db = f"{folder}/{name}{number}.duckdb"
                 for step, command in (
                     ("import", ["import", spans]),
-                    ("derive", ["derive", "--all"]),
+                    ("derive", ["doctor", "--derive-all"]),
                     ("grade", ["grade", golden, "--format", "json"]),
                 ):
                     took = cpu_s(checkout, *command, "--db", db)

@@ -139,7 +139,7 @@ def show_sessions(name: str, spans: Recording, golden: Path, folder: Path, *, li
     one = run("import", spans.path, "--db", db, "--workers", "1")
     show("import and derive, CPU", one.cpu_s * per_span, "µs per span", floor, "parse, insert")
     show("import and derive, 1 worker, memory", one.memory_mb, "MB")
-    again = run("derive", "--all", "--db", db, "--workers", "1")
+    again = run("doctor", "--derive-all", "--db", db, "--workers", "1")
     show("derive again, CPU", again.cpu_s * per_span, "µs per span")
     grading = run("grade", golden, "--db", db, "--format", "json")
     show("grade, CPU", grading.cpu_s * 1e6 / spans.sessions, "µs per session")

@@ -194,7 +194,7 @@ def test_what_cannot_be_graded_is_named_in_the_words_of_the_door(
             "stopped after 0.1 s: select less, or raise the limit",
         ),
         (
-            ("regrade", "latest", "--without", "cost"),
+            ("grade", "--dry-run", "--of-run", "latest", "--without", "cost"),
             lambda db: db.regrade("latest", without="cost"),
             "--without cost",
             "without cost",

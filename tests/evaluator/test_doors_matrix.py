@@ -177,7 +177,7 @@ def test_queries_metrics_and_findings_are_the_same(doors: Doors) -> None:
     query = "SELECT session_id, verdict, cost_usd FROM sessions ORDER BY 1"
     rows = printed("sql", query)
     assert doors.python.sql(query).rows() == doors.asked("sql", query) == rows
-    names = {one["name"] for one in printed("metrics")}
+    names = {one["name"] for one in printed("lint", "--metrics")}
     assert {one.name for one in package.list_metrics()} == names
     assert {one["name"] for one in doors.asked("metrics")} == names
     assert [one.code for one in doors.python.lint()] == printed("lint") == doors.asked("lint") == []

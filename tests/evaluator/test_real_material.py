@@ -198,7 +198,7 @@ def test_rows_are_stored_and_graded_as_what_they_record(
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_becomes_a_question(spangrade: Spangrade, tmp_path: Path, name: str) -> None:
     options = ("--input", SIMULATION / name, "--output", tmp_path / "golden.json", "--agent", "shop")
-    assert spangrade("convert", "test-to-golden", *options).code == 0
+    assert spangrade("convert_test_to_golden.py", *options).code == 0
     (made,) = json.loads((tmp_path / "golden.json").read_text(encoding="utf-8"))["golden_questions"]
     calls = made["reference_data"]["reference_tool_interactions"]
     assert (len(made["user_inputs"]), len(calls)) == LOGS[name]
@@ -210,7 +210,7 @@ def test_a_log_becomes_a_question(spangrade: Spangrade, tmp_path: Path, name: st
 def test_definitions_of_metrics_are_taken(spangrade: Spangrade, file: Path) -> None:
     metrics = json.loads(file.read_text(encoding="utf-8"))["metrics"]
     defined = {name for name in metrics if name != "_documentation"}
-    done = spangrade("metrics", "--metrics-file", file, "--format", "json")
+    done = spangrade("lint", "--metrics", "--metrics-file", file, "--format", "json")
     assert done.code == 0
     assert defined <= {row["name"].removesuffix("@judge") for row in json.loads("\n".join(done.out))}
 
@@ -218,8 +218,8 @@ def test_definitions_of_metrics_are_taken(spangrade: Spangrade, file: Path) -> N
 def golden_of_history(spangrade: Spangrade, folder: Path, version: str) -> Path:
     (evalset,) = (HISTORIES / version).glob("*.evalset.json")
     golden = folder / "golden.json"
-    options = ("-i", evalset, "-o", golden, "--agent", "customer_service_agent")
-    assert spangrade("convert", "evalset", *options).code == 0
+    options = (evalset, "-o", golden, "--agent-name", "customer_service_agent")
+    assert spangrade("convert", *options).code == 0
     return golden
 
 
@@ -232,7 +232,7 @@ def test_a_history_gives_the_same_grades_by_row_and_by_session(
     golden = golden_of_history(spangrade, tmp_path, version)
     rows, db = tmp_path / "run.csv", tmp_path / "s.duckdb"
     options = ("--agent-dir", HISTORIES / version, "--output", rows, "--golden", golden)
-    assert spangrade("convert", "adk-history", *options, "--db", db).code == 0
+    assert spangrade("convert_adk_history_to_dataset.py", *options, "--db", db).code == 0
     stored = graded(spangrade, tmp_path, golden)
     (tmp_path / "of_rows").mkdir()
     of_rows = graded(spangrade, tmp_path / "of_rows", rows)
@@ -282,7 +282,7 @@ def test_the_judge_is_asked_the_same_of_a_row_and_of_a_session(
     golden = golden_of_history(spangrade, tmp_path, version)
     rows, db = tmp_path / "run.csv", tmp_path / "s.duckdb"
     options = ("--agent-dir", HISTORIES / version, "--output", rows, "--golden", golden)
-    spangrade("convert", "adk-history", *options, "--db", db)
+    spangrade("convert_adk_history_to_dataset.py", *options, "--db", db)
     asked = []
     for dataset, stored in ((golden, db), (rows, tmp_path / "rows.duckdb")):
         before = len(gemini.requests)
@@ -300,7 +300,7 @@ def test_the_judge_is_asked_the_same_of_a_row_and_of_a_session(
 def test_an_eval_set_is_graded_as_it_is(spangrade: Spangrade, tmp_path: Path, version: str) -> None:
     (evalset,) = (HISTORIES / version).glob("*.evalset.json")
     options = ("--agent-dir", HISTORIES / version, "--output", tmp_path / "run.csv")
-    spangrade("convert", "adk-history", *options, "--db", tmp_path / "s.duckdb")
+    spangrade("convert_adk_history_to_dataset.py", *options, "--db", tmp_path / "s.duckdb")
     lines = graded(spangrade, tmp_path, evalset)
     assert {name: values(line, "tool_usage_accuracy") for name, line in lines.items()} == {
         "discount_then_return": [0.8],

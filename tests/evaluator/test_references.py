@@ -106,7 +106,7 @@ def test_a_log_without_expected_calls_expects_none_in_particular(
         log.write_text(json.dumps(turns))
         golden.unlink(missing_ok=True)
         options = ("--input", log, "--output", golden, "--agent", "shop")
-        assert spangrade("convert", "test-to-golden", *options).code == 0
+        assert spangrade("convert_test_to_golden.py", *options).code == 0
         (question,) = json.loads(golden.read_text())["golden_questions"]
         assert question["reference_data"].get("reference_tool_interactions") == expected
 
@@ -117,7 +117,7 @@ def test_an_eval_set_keeps_whether_calls_are_expected(spangrade: Spangrade, tmp_
         write_golden(golden, {"id": "q1", "user_inputs": ["Hi"], **references})
         for file in (evalset, again):
             file.unlink(missing_ok=True)
-        options = ("convert", "evalset", "--agent", "shop", "--input")
+        options = ("convert", "--agent-name", "shop")
         assert spangrade(*options, golden, "--output", evalset).code == 0
         assert spangrade(*options, evalset, "--output", again).code == 0
         (question,) = json.loads(again.read_text())["golden_questions"]

@@ -1,4 +1,4 @@
-"""`spangrade regrade`: other gates, a new metric, a changed golden set; nothing is stored."""
+"""`spangrade grade --dry-run`: other gates, a new metric, a changed golden set; nothing is stored."""
 
 from __future__ import annotations
 

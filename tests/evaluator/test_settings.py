@@ -162,7 +162,7 @@ def test_the_nearest_file_counts_and_variables_come_before_it(
 def test_a_mistake_is_one_line(spangrade: Spangrade, project: Path, text: str, problem: str) -> None:
     file = project / "spangrade.toml"
     file.write_text(text)
-    assert spangrade("config") == (2, [], [f"spangrade: {file}: {problem}"])
+    assert spangrade("doctor", "--all") == (2, [], [f"spangrade: {file}: {problem}"])
     with pytest.raises(InputError, match=re.escape(problem)):
         load_settings(file)
 
@@ -170,7 +170,7 @@ def test_a_mistake_is_one_line(spangrade: Spangrade, project: Path, text: str, p
 def test_a_mistake_in_a_variable_names_it(monkeypatch: pytest.MonkeyPatch, spangrade: Spangrade) -> None:
     monkeypatch.setenv("SPANGRADE_JUDGE_MAX_CALLS", "many")
     problem = 'spangrade: $SPANGRADE_JUDGE_MAX_CALLS: judge.max_calls: expected a whole number, found "many"'
-    assert spangrade("config") == (2, [], [problem])
+    assert spangrade("doctor", "--all") == (2, [], [problem])
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root may give a file away")
@@ -183,16 +183,18 @@ def test_a_file_of_another_user_is_used_only_if_it_is_named(project: Path) -> No
     assert load_settings(file).settings.metrics == ["cost"]
 
 
-def test_config_shows_each_value_and_its_source(spangrade: Spangrade, project: Path) -> None:
+def test_doctor_shows_each_value_and_its_source(spangrade: Spangrade, project: Path) -> None:
     file = project / "spangrade.toml"
     file.write_text("[judge]\nvotes = 3\n")
-    done = spangrade("config", "--db", "other.duckdb", "--format", "json")
+    done = spangrade("doctor", "--all", "--db", "other.duckdb", "--format", "json")
     shown = json.loads("\n".join(done.out))
-    assert shown["file"] == str(file)
-    assert shown["settings"]["database"] == {"value": "other.duckdb", "source": "--db"}
-    assert shown["settings"]["judge.votes"] == {"value": 3, "source": str(file)}
-    assert shown["settings"]["judge.model"] == {"value": None, "source": "default"}
-    lines = [re.split(r"\s*│\s*", line)[1:4] for line in spangrade("config").out]
+    (found,) = [one for one in shown["checked"] if one["what"] == "settings"]
+    assert found["state"] == str(file)
+    rows = {one["setting"]: (one["value"], one["source"]) for one in shown["settings"]}
+    assert rows["database"] == ("other.duckdb", "--db")
+    assert rows["judge.votes"] == (3, str(file))
+    assert rows["judge.model"] == (None, "default")
+    lines = [re.split(r"\s*│\s*", line)[1:4] for line in spangrade("doctor", "--all").out]
     assert ["judge.votes", "3", str(file)] in lines
     assert ["database", "spangrade.duckdb", "default"] in lines
 

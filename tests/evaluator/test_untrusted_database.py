@@ -28,8 +28,8 @@ def altered(db: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-@pytest.mark.parametrize("command", ["sessions", "show", "lint", "derive", "delete", "import", "grade"])
-@pytest.mark.short_form("command", 6)
+@pytest.mark.parametrize("command", ["sessions", "show", "lint", "delete", "import", "grade"])
+@pytest.mark.short_form("command", 5)
 def test_a_view_under_our_name_is_not_read(command: str, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session_id = str(spangrade.open(db).list_sessions().rows()[0]["session_id"])
     golden = SAMPLE / "customer_service_golden.json"
@@ -72,7 +72,7 @@ def test_derived_tables_of_another_form_are_derived_again(db: Path, statement: s
     assert len(list(spangrade.open(db).sessions())) == len(before)
 
 
-@pytest.mark.parametrize("command", ["sessions", "lint", "derive", "delete", "import", "sql"])
+@pytest.mark.parametrize("command", ["sessions", "lint", "delete", "import", "sql"])
 def test_a_database_that_is_refused_is_one_line(command: str, db: Path) -> None:
     altered(db, "CREATE MACRO count(x) AS 42")
     arguments = {

@@ -55,14 +55,14 @@ def kill_commands(folder: Path, kills: int, seed: int) -> Outcome:
     last = time.monotonic()
     run("sessions", "--db", db)
     latest_s = time.monotonic() - last
-    names = ["import", "derive", "grade", "delete", "sessions", "lint", "sql"]
+    names = ["import", "doctor", "grade", "delete", "sessions", "lint", "sql"]
     while killed_by_name.total() < kills:
         name = names[killed_by_name.total() % len(names)]
         arguments: list[str | Path] = [name, "--db", db]
         if name == "import":
             arguments = add_session()
-        elif name == "derive":
-            arguments += ["--all"]
+        elif name == "doctor":
+            arguments += ["--derive-all"]
         elif name == "grade":
             arguments += [golden]
         elif name == "delete":
@@ -82,7 +82,7 @@ def kill_commands(folder: Path, kills: int, seed: int) -> Outcome:
         rows = stored(db)
         if rows != dict.fromkeys(numbers, 1):
             problems.append(f"after a kill of {name}: {len(rows)} spans, expected {len(numbers)}")
-    derived = run("derive", "--all", "--db", db)
+    derived = run("doctor", "--derive-all", "--db", db)
     with Store.open(db, read_only=True) as store:
         sessions = {name for (name,) in store.query("SELECT session_id FROM derived.sessions")}
     if derived.returncode or sessions != expected.keys():

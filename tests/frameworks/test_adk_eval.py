@@ -89,7 +89,7 @@ def history(tmp_path, monkeypatch):
 
 
 def test_the_history_of_adk_eval_is_converted_and_graded_as_adk_did_it(history):
-    convert = ["convert", "adk-history", "--agent-dir", "shop", "--output", "history.csv"]
+    convert = ["convert_adk_history_to_dataset.py", "--agent-dir", "shop", "--output", "history.csv"]
     assert spangrade(*convert, "--db", "shop.duckdb").code == 0
     # ADK's own score, which is in the spans, is a metric before anything was derived of them.
     grade = ["grade", "orders.evalset.json", "--no-references", "--db", "shop.duckdb", "--format", "json"]

@@ -100,7 +100,7 @@ def test_a_scenario_gives_the_same_session_by_adks_simulation_and_by_ours(tmp_pa
     command = ["eval", "shop", "orders.evalset.json", "--config_file_path", "config.json"]
     with suppress(SystemExit):  # without a criterion nothing passes
         adk(command, standalone_mode=False)
-    convert = ["convert", "adk-history", "--agent-dir", "shop", "--output", "history.csv"]
+    convert = ["convert_adk_history_to_dataset.py", "--agent-dir", "shop", "--output", "history.csv"]
     assert spangrade(*convert, "--db", "adk.duckdb").code == 0
 
     monkeypatch.setenv("GEMINI_API_KEY", "key")

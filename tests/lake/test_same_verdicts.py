@@ -76,7 +76,7 @@ def test_what_people_say_of_a_session_of_a_lake_is_stored(
     for where in (("--lake", catalog), ("--db", file)):
         assert spangrade("label", "conversation-4", "fail", *where, "--by", "ann").code == 0
         assert spangrade("label", "conversation-4", "pass", *where, "--by", "ann").code == 0
-        assert spangrade("score", "conversation-4", "stars=3", *where).code == 0
+        assert spangrade("label", "conversation-4", "--score", "stars=3", *where).code == 0
         opened = open_lake(catalog) if where[0] == "--lake" else package.open(file)
         given = [
             (one.name, one.value, one.source, one.author) for one in opened.external_scores("conversation-4")
@@ -98,7 +98,17 @@ def test_a_run_of_a_lake_is_graded_again_with_the_same_changes(
         graded = spangrade("grade", *where, "--run", "first", "--out", tmp_path / where[0])
         assert graded.code == 1
         assert (tmp_path / where[0] / "report.html").exists()
-        done = spangrade("regrade", "first", *where, "--metric", "tool_success_rate>=0.1", "--format", "json")
+        done = spangrade(
+            "grade",
+            "--dry-run",
+            "--of-run",
+            "first",
+            *where,
+            "--metric",
+            "tool_success_rate>=0.1",
+            "--format",
+            "json",
+        )
         value = json.loads("\n".join(done.out))
         again.append((done.code, value["changes"]))
     assert again[0] == again[1]

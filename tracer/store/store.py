@@ -287,8 +287,7 @@ def _migrate(connection: duckdb.DuckDBPyConnection, path: Path, *, read_only: bo
         )
     if version and version < oldest:
         raise StoreError(
-            f"{path}: the schema's version is {version}, expected {oldest} to {newest}: "
-            "not a spangrade database"
+            f"{path}: schema {version}, expected {oldest} to {newest}: import its spans into a new database"
         )
     if version < newest and read_only:
         raise OldSchemaError(

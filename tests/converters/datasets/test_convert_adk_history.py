@@ -88,7 +88,7 @@ def folder_of(tmp_path: Path, *documents: Any) -> Path:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_history_becomes_a_row_a_session(spangrade: Spangrade, tmp_path: Path, version: str) -> None:
     out = tmp_path / "run.csv"
-    done = spangrade("convert", "adk-history", "--agent-dir", HISTORY / version, "--output", out)
+    done = spangrade("convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / version, "--output", out)
     assert done == (0, [f"2 sessions converted to {out}"], [])
     (row,) = (row for row in rows(out) if row["question_id"] == "cart_only_wrong_expectation")
     assert tuple(row) == COLUMNS
@@ -128,7 +128,7 @@ def test_a_judge_is_shown_the_same_steps_of_a_row_and_of_its_session(
 ) -> None:
     out, db = tmp_path / "run.csv", tmp_path / "s.duckdb"
     options = ("--agent-dir", HISTORY / version, "--output", out, "--db", db)
-    assert spangrade("convert", "adk-history", *options).code == 0
+    assert spangrade("convert_adk_history_to_dataset.py", *options).code == 0
     stored = {one.session_id: trace_summary(one) for one in package.open(db).sessions()}
     assert {row["session_id"]: row["trace_summary"] for row in rows(out)} == stored
     (longest,) = (text for text in stored.values() if "transfer_to_agent" in text)
@@ -151,7 +151,7 @@ def test_the_scores_of_adks_own_metrics_are_outside_scores(
 ) -> None:
     out, db = tmp_path / "run.csv", tmp_path / "s.duckdb"
     options = ("--agent-dir", HISTORY / version, "--output", out)
-    spangrade("convert", "adk-history", *options, *(("--db", db) if door == "database" else ()))
+    spangrade("convert_adk_history_to_dataset.py", *options, *(("--db", db) if door == "database" else ()))
     if door == "csv":
         spangrade("grade", out, "--db", db)
     (found,) = (
@@ -167,7 +167,13 @@ def test_the_scores_of_adks_own_metrics_are_outside_scores(
 
 
 def test_the_script_does_what_the_command_does(spangrade: Spangrade, tmp_path: Path) -> None:
-    spangrade("convert", "adk-history", "--agent-dir", HISTORY / "1.14.1", "--output", tmp_path / "run.csv")
+    spangrade(
+        "convert_adk_history_to_dataset.py",
+        "--agent-dir",
+        HISTORY / "1.14.1",
+        "--output",
+        tmp_path / "run.csv",
+    )
     (tmp_path / "here").mkdir()
     script = subprocess.run(
         [sys.executable, CONVERTER, "--agent-dir", HISTORY / "1.14.1"],
@@ -268,14 +274,14 @@ def test_the_spans_come_back_from_the_csv_as_they_were(
     spangrade: Spangrade, tmp_path: Path, version: str
 ) -> None:
     out = tmp_path / "run.csv"
-    spangrade("convert", "adk-history", "--agent-dir", HISTORY / version, "--output", out)
+    spangrade("convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / version, "--output", out)
     read = [row for row in read_csv(out) if isinstance(row, Row)]
     assert [list(spans_in(row)) for row in read] == [spans(one) for one in cases(version)]
 
 
 def test_the_same_spans_are_stored_once(spangrade: Spangrade, tmp_path: Path) -> None:
     db = tmp_path / "s.duckdb"
-    command = ("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--db", db)
+    command = ("convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / "2.13.0", "--db", db)
     first = spangrade(*command, "--output", tmp_path / "run.csv")
     second = spangrade(*command, "--output", tmp_path / "run.csv")
     assert first.out == [f"2 sessions converted to {tmp_path / 'run.csv'}, 24 spans added to {db}"]
@@ -300,7 +306,7 @@ def test_references_are_merged_by_id_or_by_user_inputs(spangrade: Spangrade, tmp
     ]
     (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": golden}))
     out = tmp_path / "run.csv"
-    command = ("convert", "adk-history", "--agent-dir", HISTORY / "1.39.1", "--output", out)
+    command = ("convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / "1.39.1", "--output", out)
     assert spangrade(*command, "--golden", tmp_path / "golden.json").err == []
     merged = {row["question_id"]: (row["agents_evaluated"], row["reference_data"]) for row in rows(out)}
     assert merged == {
@@ -313,7 +319,13 @@ def test_a_session_without_a_golden_question_is_reported(spangrade: Spangrade, t
     golden = {"id": "q", "user_inputs": ["x"], "agents_evaluated": ["a"], "reference_data": {}}
     file = tmp_path / "golden.json"
     file.write_text(json.dumps({"golden_questions": [golden]}))
-    command = ("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", tmp_path / "run.csv")
+    command = (
+        "convert_adk_history_to_dataset.py",
+        "--agent-dir",
+        HISTORY / "2.13.0",
+        "--output",
+        tmp_path / "run.csv",
+    )
     done = spangrade(*command, "--golden", file)
     assert done.code == 0
     assert done.err == [
@@ -336,7 +348,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(spangrade: Spangrad
     untimed["eval_case_results"] = [result, {"eval_id": "e", "session_details": {"id": "s", "events": []}}]
     agent = folder_of(tmp_path, whole, broken, untimed, "{", "[]", whole)
     out = tmp_path / "run.csv"
-    done = spangrade("convert", "adk-history", "--agent-dir", agent, "--output", out)
+    done = spangrade("convert_adk_history_to_dataset.py", "--agent-dir", agent, "--output", out)
     history = agent / ".adk" / "eval_history"
     assert done.code == 2
     assert done.out == [f"3 sessions converted to {out}; 9 left out"]
@@ -359,7 +371,9 @@ def test_what_cannot_be_used_is_named_and_the_rest_converted(spangrade: Spangrad
 
 
 def test_a_folder_without_a_history_is_refused(spangrade: Spangrade, tmp_path: Path) -> None:
-    done = spangrade("convert", "adk-history", "--agent-dir", tmp_path, "--output", tmp_path / "run.csv")
+    done = spangrade(
+        "convert_adk_history_to_dataset.py", "--agent-dir", tmp_path, "--output", tmp_path / "run.csv"
+    )
     right = "expected the folder of an agent that `adk eval` has run"
     message = f"spangrade: {tmp_path}: no .adk/eval_history/*.evalset_result.json; {right}"
     assert done == (2, [], [message])
@@ -368,19 +382,21 @@ def test_a_folder_without_a_history_is_refused(spangrade: Spangrade, tmp_path: P
 def test_a_file_that_is_not_a_simulations_csv_is_left_unchanged(spangrade: Spangrade, tmp_path: Path) -> None:
     out = tmp_path / "sales.csv"
     out.write_text("a,b\n1,2\n")
-    done = spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", out)
+    done = spangrade("convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / "2.13.0", "--output", out)
     message = f"spangrade: {out}: not a simulation's CSV, so it is left unchanged; name another --output"
     assert (done, out.read_text()) == ((2, [], [message]), "a,b\n1,2\n")
 
 
 def test_nothing_is_written_where_nothing_can_be_used(spangrade: Spangrade, tmp_path: Path) -> None:
     agent = folder_of(tmp_path, {"eval_case_results": []})
-    done = spangrade("convert", "adk-history", "--agent-dir", agent, "--output", tmp_path / "run.csv")
+    done = spangrade(
+        "convert_adk_history_to_dataset.py", "--agent-dir", agent, "--output", tmp_path / "run.csv"
+    )
     assert (done.code, (tmp_path / "run.csv").exists()) == (2, False)
 
 
 def test_the_files_may_lie_in_the_folder_itself(spangrade: Spangrade, tmp_path: Path) -> None:
     shutil.copytree(HISTORY / "2.13.0" / ".adk" / "eval_history", tmp_path / "saved")
     out = tmp_path / "run.csv"
-    done = spangrade("convert", "adk-history", "--agent-dir", tmp_path / "saved", "--output", out)
+    done = spangrade("convert_adk_history_to_dataset.py", "--agent-dir", tmp_path / "saved", "--output", out)
     assert done.out == [f"2 sessions converted to {out}"]

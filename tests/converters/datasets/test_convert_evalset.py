@@ -35,8 +35,7 @@ def convert(spangrade: Spangrade, tmp_path: Path) -> Spangrade:
 
     def converted(document: Any, *options: str) -> Done:
         (tmp_path / "in.json").write_text(json.dumps(document), encoding="utf-8")
-        files = ("--input", tmp_path / "in.json", "--output", tmp_path / "out.json")
-        return spangrade("convert", "evalset", *files, *options)
+        return spangrade("convert", tmp_path / "in.json", "--output", tmp_path / "out.json", *options)
 
     return converted
 
@@ -64,7 +63,7 @@ def camel_key(key: str) -> str:
 
 
 def test_an_eval_set_becomes_golden_questions(convert: Spangrade, tmp_path: Path) -> None:
-    done = convert(json.loads(EVALSET.read_bytes()), "--agent", "customer_service_agent")
+    done = convert(json.loads(EVALSET.read_bytes()), "--agent-name", "customer_service_agent")
     at = f'spangrade: {tmp_path / "in.json"}: eval_cases[0] (id "discount_then_return")'
     early = "2 expected responses before the last turn are left out: a question expects the last one"
     assert done == (0, [f"2 questions added to {tmp_path / 'out.json'}"], [f"{at}: {early}"])
@@ -112,10 +111,10 @@ def test_an_eval_set_becomes_golden_questions(convert: Spangrade, tmp_path: Path
 
 def test_camel_case_means_the_same(convert: Spangrade, tmp_path: Path) -> None:
     document = json.loads(EVALSET.read_bytes())
-    convert(document, "--agent", "a")
+    convert(document, "--agent-name", "a")
     snake = questions(tmp_path)
     (tmp_path / "out.json").unlink()
-    assert convert(camel(document), "--agent", "a").code == 0
+    assert convert(camel(document), "--agent-name", "a").code == 0
     assert questions(tmp_path) == snake
 
 
@@ -238,7 +237,7 @@ def test_golden_questions_become_an_eval_set_and_come_back(convert: Spangrade, t
         ],
     }
     (tmp_path / "out.json").unlink()
-    convert(evalset, "--agent", "shop")
+    convert(evalset, "--agent-name", "shop")
     assert questions(tmp_path) == golden["golden_questions"]
     load_golden(tmp_path / "out.json")
 
@@ -253,7 +252,7 @@ def test_rubrics_and_the_initial_state_are_kept(convert: Spangrade, tmp_path: Pa
     )
     second = {"user_content": text("bye"), "rubrics": [rubric("It says goodbye.")]}
     two = case | {"eval_id": "c2", "rubrics": None, "conversation": [*case["conversation"], second]}
-    done = convert({"eval_cases": [case, two]}, "--agent", "shop")
+    done = convert({"eval_cases": [case, two]}, "--agent-name", "shop")
     at = f"spangrade: {tmp_path / 'in.json'}: eval_cases"
     assert (done.code, done.err[0]) == (2, f'{at}[0] (id "c1").rubrics[1]: a rubric without a text')
     one, other = questions(tmp_path)
@@ -293,7 +292,7 @@ def test_the_status_and_the_output_of_a_call_are_kept(convert: Spangrade, tmp_pa
         {"id": "q1-call-3", "name": "find", "response": {"result": "nothing", "status": "ok"}},
     ]
     (tmp_path / "out.json").unlink()
-    assert convert(evalset, "--agent", "shop").err == []
+    assert convert(evalset, "--agent-name", "shop").err == []
     assert questions(tmp_path) == [golden]
 
 
@@ -358,7 +357,7 @@ def test_the_old_list_form_is_converted_and_graded(convert: Spangrade, tmp_path:
         {"data": []},
         7,
     ]
-    done = convert(old, "--agent", "shop")
+    done = convert(old, "--agent-name", "shop")
     at = f"spangrade: {tmp_path / 'in.json'}: "
     assert done == (
         2,
@@ -390,13 +389,10 @@ def test_the_old_list_form_is_converted_and_graded(convert: Spangrade, tmp_path:
     assert [one.id for one in read_dataset(tmp_path / "in.json").questions.golden_questions] == ["c1"]
 
 
-def test_a_conversation_log_is_named_as_such(convert: Spangrade, tmp_path: Path) -> None:
-    hint = "a conversation log; `spangrade convert test-to-golden` makes a golden question of it"
+def test_a_conversation_log_names_no_agent(convert: Spangrade, tmp_path: Path) -> None:
+    hint = "a conversation log names no agent: expected --agent-name NAME"
     done = convert([{"query": "hi"}])
-    assert (done.code, done.err[:2]) == (
-        2,
-        [f"spangrade: {tmp_path / 'in.json'}: {hint}", '  "query" is here user_inputs'],
-    )
+    assert (done.code, done.err) == (2, [f"spangrade: {tmp_path / 'in.json'}: {hint}"])
 
 
 def test_an_eval_set_is_never_written_over_a_file(convert: Spangrade, tmp_path: Path) -> None:

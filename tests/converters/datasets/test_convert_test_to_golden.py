@@ -36,7 +36,7 @@ def convert(spangrade: Spangrade, tmp_path: Path) -> Spangrade:
     def converted(log: Any, *options: str) -> Done:
         (tmp_path / "log.json").write_text(json.dumps(log), encoding="utf-8")
         files = ("--input", tmp_path / "log.json", "--output", tmp_path / "golden.json")
-        return spangrade("convert", "test-to-golden", *files, "--agent", "shop", *options)
+        return spangrade("convert_test_to_golden.py", *files, "--agent", "shop", *options)
 
     return converted
 
@@ -54,7 +54,7 @@ def content(question: dict[str, Any]) -> dict[str, Any]:
 @captured
 def test_the_captured_dataset_is_made_from_its_log(spangrade: Spangrade, tmp_path: Path) -> None:
     done = spangrade(
-        *("convert", "test-to-golden", "--agent", "customer_service", "--id-prefix", "cs_full"),
+        *("convert_test_to_golden.py", "--agent", "customer_service", "--id-prefix", "cs_full"),
         *("--input", CAPTURED / "simulation" / "full_conversation.test.json"),
         *("--output", tmp_path / "golden.json"),
         *("--metadata", "tenant:cymbal_home_garden", "--no-reference-response"),
@@ -272,7 +272,7 @@ def test_messages_with_roles_are_joined_to_turns_and_may_open_with_the_agent(
     ]
     (tmp_path / "log.json").write_text(json.dumps(log))
     out = tmp_path / "golden.json"
-    done = spangrade("convert", "test-to-golden", "-i", tmp_path / "log.json", "-o", out, "-a", "shop")
+    done = spangrade("convert_test_to_golden.py", "-i", tmp_path / "log.json", "-o", out, "-a", "shop")
     at = f"spangrade: {tmp_path / 'log.json'}: "
     assert (done.code, done.err) == (
         0,

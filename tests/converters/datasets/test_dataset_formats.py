@@ -22,13 +22,15 @@ captured = pytest.mark.skipif(not SIMULATION.is_dir(), reason="the captured file
 
 def converted(spangrade: Spangrade, folder: Path, *options: str | Path) -> Path:
     out = folder / "run.csv"
-    spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", out, *options)
+    spangrade(
+        "convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / "2.13.0", "--output", out, *options
+    )
     return out
 
 
 def golden(spangrade: Spangrade, folder: Path) -> Path:
     out = folder / "golden.json"
-    spangrade("convert", "evalset", "-i", EVALSET, "-o", out, "--agent", "customer_service_agent")
+    spangrade("convert", EVALSET, "-o", out, "--agent-name", "customer_service_agent")
     dataset = json.loads(out.read_text(encoding="utf-8"))
     for question in dataset["golden_questions"]:
         for call in question["reference_data"]["reference_tool_interactions"]:
@@ -64,7 +66,7 @@ def test_a_csv_and_the_same_sessions_from_spans_get_the_same_grades(
     spangrade: Spangrade, tmp_path: Path, version: str
 ) -> None:
     db, out, reference = tmp_path / "spans.duckdb", tmp_path / "run.csv", golden(spangrade, tmp_path)
-    command = ("convert", "adk-history", "--agent-dir", HISTORY / version, "--golden", reference)
+    command = ("convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / version, "--golden", reference)
     assert spangrade(*command, "--db", db, "--output", out).code == 0
     from_csv = spangrade("grade", out, "--db", tmp_path / "csv.duckdb", "--out", tmp_path / "csv")
     from_spans = spangrade("grade", reference, "--db", db, "--out", tmp_path / "spans")
@@ -406,7 +408,7 @@ def test_a_file_that_cannot_be_graded_is_refused(
 
 
 def test_the_schema_names_every_field_that_the_readme_does(spangrade: Spangrade) -> None:
-    schema = json.loads("\n".join(spangrade("schema", "golden").out))
+    schema = json.loads("\n".join(spangrade("lint", "--schema").out))
     text = (ROOT / "datasets" / "README.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
     parts = ("GoldenQuestion", "Scenario", "ReferenceData")

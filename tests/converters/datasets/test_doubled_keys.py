@@ -50,13 +50,11 @@ def test_a_file_of_metrics(spangrade: Spangrade, tmp_path: Path, recorded: Path)
     assert found == f'spangrade: {metrics}: line 2, column 2: the key "tone" {TWICE}'
 
 
-@pytest.mark.parametrize("command", ["evalset", "test-to-golden"])
-def test_a_dataset_that_is_converted(spangrade: Spangrade, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("command", [("convert",), ("convert_test_to_golden.py", "--agent", "shop", "-i")])
+def test_a_dataset_that_is_converted(spangrade: Spangrade, tmp_path: Path, command: tuple[str, ...]) -> None:
     source = tmp_path / "source.json"
     source.write_text('{"eval_set_id": "e",\n "eval_cases": [], "eval_set_id": "f"}')
-    found = refused(
-        spangrade, "convert", command, "-i", source, "-o", tmp_path / "out.json", "--agent", "shop"
-    )
+    found = refused(spangrade, *command, source, "-o", tmp_path / "out.json")
     assert found == f'spangrade: {source}: line 2, column 20: the key "eval_set_id" {TWICE}'
 
 

@@ -42,7 +42,7 @@ def test_every_field_has_a_description_and_an_example_that_is_read(
 
 def test_the_schema_has_what_is_read_beside_the_models_fields(spangrade: Spangrade) -> None:
     """A bare list, a question alone, references in it, a single text, forms of it, short names of a call."""
-    schema = json.loads("\n".join(spangrade("schema", "golden").out))
+    schema = json.loads("\n".join(spangrade("lint", "--schema").out))
     assert schema == golden_schema()
     fits = Draft202012Validator(schema).is_valid
     texts = [

@@ -137,7 +137,7 @@ def test_a_custom_reference_is_found_at_either_place(tmp_path: Path) -> None:
         (
             '[{"input": "Hi", "target": "Hello"}]',
             [
-                "FILE: of Inspect; `spangrade convert inspect` makes golden questions of it",
+                "FILE: of Inspect; `spangrade convert FILE` makes golden questions of it",
                 '"input" is here user_inputs',
                 '"target" is here reference_response',
             ],
@@ -145,7 +145,7 @@ def test_a_custom_reference_is_found_at_either_place(tmp_path: Path) -> None:
         (
             "prompts: [x]\ntests:\n  - vars: {a: 1}\n",
             [
-                "FILE: of promptfoo; `spangrade convert promptfoo` makes golden questions of it",
+                "FILE: of promptfoo; `spangrade convert FILE` makes golden questions of it",
                 "expected, for example:",
                 "- id: a1",
                 "  user_inputs: Where is order A1?",

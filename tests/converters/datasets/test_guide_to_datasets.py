@@ -246,18 +246,24 @@ def test_a_log_becomes_a_question(spangrade: Spangrade, tmp_path: Path) -> None:
     log = [{"query": "Hi"}, {"query": "My cart?", "expected_tool_use": [{"tool_name": "get_cart"}]}]
     (tmp_path / "raw_logs.json").write_text(json.dumps(log))
     options = ("--input", tmp_path / "raw_logs.json", "--output", tmp_path / "new_golden.json")
-    assert spangrade("convert", "test-to-golden", *options, "--agent", "my_agent").code == 0
+    assert spangrade("convert_test_to_golden.py", *options, "--agent", "my_agent").code == 0
     (made,) = read_dataset(tmp_path / "new_golden.json").questions.golden_questions
     assert (made.user_inputs, made.agents_evaluated) == (("Hi", "My cart?"), ("my_agent",))
     assert [call.tool_name for call in made.reference_data.reference_tool_interactions or ()] == ["get_cart"]
     (tmp_path / "raw_logs.json").write_text(json.dumps({"query": "Hi"}))
-    assert spangrade("convert", "test-to-golden", *options, "--agent", "my_agent").code == 2
+    assert spangrade("convert_test_to_golden.py", *options, "--agent", "my_agent").code == 2
 
 
 @pytest.fixture
 def row(spangrade: Spangrade, tmp_path: Path) -> dict[str, str]:
     """Return the first row of the CSV that the converter makes of ADK's own history."""
-    spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", tmp_path / "run.csv")
+    spangrade(
+        "convert_adk_history_to_dataset.py",
+        "--agent-dir",
+        HISTORY / "2.13.0",
+        "--output",
+        tmp_path / "run.csv",
+    )
     csv.field_size_limit(2**31 - 1)
     with (tmp_path / "run.csv").open(encoding="utf-8", newline="") as file:
         return next(csv.DictReader(file))

@@ -57,7 +57,7 @@ def converted(
     """Return the exit code, the lines on standard error, and the questions."""
     source, golden = folder / name, folder / "golden.json"
     source.write_text(content)
-    done = spangrade("convert", tool, "--input", source, "--output", golden)
+    done = spangrade("convert", source, "--output", golden)
     load_golden(golden)
     questions = json.loads(golden.read_text())["golden_questions"]
     return done.code, [line.replace(f"{folder}/", "") for line in done.err], questions
@@ -192,21 +192,17 @@ def test_goldens_of_deepeval(spangrade: Spangrade, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "content", "error"),
+    ("content", "error"),
     [
-        ("promptfoo", "[]", "expected promptfoo's configuration with a list of `tests`"),
-        ("inspect", '[{"question": "Hi"}]', "expected Inspect's samples, a list of objects with `input`"),
-        ("deepeval", '["Hi"]', "expected DeepEval's goldens, a list of objects"),
+        ('{"prompts": []}', "expected promptfoo's configuration with a list of `tests`"),
+        ('[{"question": "Hi"}]', "expected a file of promptfoo, Inspect, DeepEval or ADK, a golden file or "),
+        ('{"goldens": ["Hi"]}', "expected DeepEval's goldens, a list of objects"),
     ],
 )
-def test_another_file_is_refused(
-    spangrade: Spangrade, tmp_path: Path, tool: str, content: str, error: str
-) -> None:
+def test_another_file_is_refused(spangrade: Spangrade, tmp_path: Path, content: str, error: str) -> None:
     source = tmp_path / "a.json"
     source.write_text(content)
-    done = spangrade("convert", tool, "--input", source, "--output", tmp_path / "golden.json")
-    assert (done.code, done.err, (tmp_path / "golden.json").exists()) == (
-        2,
-        [f"spangrade: {source}: {error}"],
-        False,
-    )
+    done = spangrade("convert", source, "--output", tmp_path / "golden.json")
+    (line,) = done.err
+    assert (done.code, (tmp_path / "golden.json").exists()) == (2, False)
+    assert line.startswith(f"spangrade: {source}: {error}")

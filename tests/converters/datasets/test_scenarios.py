@@ -83,7 +83,7 @@ def test_a_question_that_asks_by_another_scenario_has_another_digest() -> None:
 
 
 def convert(source: str, output: str) -> Done:
-    return spangrade("convert", "evalset", "--input", source, "--output", output)
+    return spangrade("convert", source, "--output", output)
 
 
 PERSONA = {
@@ -127,19 +127,13 @@ def test_adks_scenarios_and_personas_are_read_and_written_back_as_they_stand(
         {"starting_prompt": "Hi", "conversation_plan": "One.\n\nTwo.", "user_persona": PERSONA},
     )
     Path("shop.evalset.json").write_text(json.dumps(given))
-    assert (
-        spangrade(*["convert", "evalset", "--input", "shop.evalset.json", "--output", "golden.json"]).code
-        == 0
-    )
+    assert spangrade(*["convert", "shop.evalset.json", "--output", "golden.json"]).code == 0
     golden = json.loads(Path("golden.json").read_bytes())["golden_questions"]
     assert [one["scenario"] for one in golden] == [
         {"starting_prompt": "Hi", "plan": ["Book a flight.", "Then a car."], "persona": "EXPERT"},
         {"starting_prompt": "Hi", "plan": ["One.\n\nTwo."], "persona": PERSONA},
     ]
-    assert (
-        spangrade(*["convert", "evalset", "--input", "golden.json", "--output", "back.evalset.json"]).code
-        == 0
-    )
+    assert spangrade(*["convert", "golden.json", "--output", "back.evalset.json"]).code == 0
     assert json.loads(Path("back.evalset.json").read_bytes()) == given
 
 

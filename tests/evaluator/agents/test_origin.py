@@ -65,7 +65,7 @@ async def test_sessions_of_an_earlier_version_get_their_origin_from_their_other_
     with Store.open(sessions_of_all_origins) as store:
         tag = ',?"spangrade.origin=[a-z]+"'
         store.query(f"UPDATE spans SET attributes = regexp_replace(attributes::VARCHAR, '{tag}', '')")
-    assert spangrade("derive", "--all").code == 0
+    assert spangrade("doctor", "--derive-all").code == 0
     assert origins() == [
         (name, "production" if name == "marked" else origin, run) for name, origin, run in ALL
     ]
@@ -123,7 +123,7 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
     for command in (
         ("sessions",),
         ("trend", "cost"),
-        ("review", "--by", "ann"),
+        ("label", "--by", "ann"),
         ("grade", "--metric", "cost<=1"),
         ("watch", "--metric", "cost<=1", "--once"),
         ("lint",),

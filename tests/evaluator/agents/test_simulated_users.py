@@ -620,16 +620,16 @@ def test_a_review_labels_the_simulation_apart_from_the_agent(shop, monkeypatch):
     shop.answer = Models(cooperative)
     run()
     monkeypatch.setattr(sys, "stdin", io.StringIO("f"))
-    done = spangrade("review", "--by", "ann", "--metric", "simulation_valid", "--origin", "simulated")
+    done = spangrade("label", "--by", "ann", "--metric", "simulation_valid", "--origin", "simulated")
     assert done.code == 0
     assert "the simulated user ended the conversation: plan_done; as planned" in done.out
     assert done.out[-1] == "1 labelled: 1 fail"
     assert (
-        spangrade("review", "--by", "ann", "--metric", "simulation_valid", "--origin", "any").out[-1]
+        spangrade("label", "--by", "ann", "--metric", "simulation_valid", "--origin", "any").out[-1]
         == "0 labelled"
     )
     monkeypatch.setattr(sys, "stdin", io.StringIO("p"))
-    assert spangrade("review", "--by", "ann", "--origin", "any").out[-1] == "1 labelled: 1 pass"
+    assert spangrade("label", "--by", "ann", "--origin", "any").out[-1] == "1 labelled: 1 pass"
     with sg.open("spangrade.duckdb") as db:
         rows = db.sql("SELECT metric, label, author FROM scores WHERE source = 'person' ORDER BY ALL")
         labels = [tuple(row.values()) for row in rows]

@@ -163,7 +163,7 @@ def in_copy(place: Path, arguments: Sequence[str]) -> Done:
 )
 def test_settings_that_are_nested_too_deep_are_one_line(place: Path, file: str, reason: str) -> None:
     expected = [f"spangrade: {place / file}: {reason}"]
-    assert run("metrics", "--config", place / file) == (2, [], expected)
+    assert run("lint", "--metrics", "--config", place / file) == (2, [], expected)
 
 
 def test_every_code_has_a_name() -> None:
@@ -177,7 +177,7 @@ def test_every_code_has_a_name() -> None:
         ("show", "§", "--db", "good.duckdb"), ("compare", "first", "§", "--db", "good.duckdb"),
         ("label", "§", "pass", "--by", "x", "--db", "good.duckdb"), ("judge", "§"),
         ("label", "conversation-1", "§", "--by", "x"), ("collect", "--redact", "§"),
-        ("judge", "check", "§", "--db", "good.duckdb"), ("grade", "§", "--db", "good.duckdb"),
+        ("judge", "§", "--again", "--db", "good.duckdb"), ("grade", "§", "--db", "good.duckdb"),
         ("compare", "first", "first", "--fail-if", "§", "--db", "good.duckdb"),
         ("sql", "SELECT §", "--db", "good.duckdb"), ("sessions", "--where", "§", "--db", "good.duckdb"),
         ("grade", "sample", "--metric", "§", "--db", "good.duckdb"),

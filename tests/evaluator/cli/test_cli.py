@@ -195,9 +195,10 @@ def test_the_version_is_printed_by_the_command_and_by_the_module(tmp_path: Path)
 
 def test_sessions_are_derived_again_on_request(graded: Path, tmp_path: Path) -> None:
     shutil.copy(graded / "spangrade.duckdb", tmp_path)
-    assert answer("derive", cwd=tmp_path) == {"db": "spangrade.duckdb", "derived": 0}
-    assert answer("derive", "--all", cwd=tmp_path) == {"db": "spangrade.duckdb", "derived": 4}
-    assert spangrade("derive", cwd=tmp_path).stdout == "0 sessions derived in spangrade.duckdb\n"
+    assert answer("doctor", "--derive-all", cwd=tmp_path) == {"db": "spangrade.duckdb", "derived": 4}
+    assert (
+        spangrade("doctor", "--derive-all", cwd=tmp_path).stdout == "4 sessions derived in spangrade.duckdb\n"
+    )
 
 
 def test_a_session_may_be_named_by_the_beginning_of_its_id(graded: Path, tmp_path: Path) -> None:
@@ -360,5 +361,5 @@ def test_a_database_that_another_process_writes_is_named(tmp_path: Path) -> None
 
 
 def test_the_metrics_are_listed(tmp_path: Path) -> None:
-    names = {row["name"] for row in answer("metrics", cwd=tmp_path)}
+    names = {row["name"] for row in answer("lint", "--metrics", cwd=tmp_path)}
     assert {"tool_recall", "trajectory_accuracy", "state_management_fidelity", "cost"} <= names

@@ -41,9 +41,7 @@ def everything(folder: Path, *options: str, **environment: str) -> dict[str, str
     spangrade(folder, *options, "grade", SAMPLE, "--db", "s.duckdb", "--out", "results", **environment)
     with Store.open(folder / "s.duckdb") as store:
         ((session,),) = store.query("SELECT min(session_id) FROM sessions")
-    spangrade(
-        folder, *options, "convert", "session", session, "--db", "s.duckdb", "-o", "g.json", **environment
-    )
+    spangrade(folder, *options, "convert", session, "--db", "s.duckdb", "-o", "g.json", **environment)
     spangrade(folder, *options, "delete", "--session", session, "--db", "s.duckdb", **environment)
     return modes(folder)
 
@@ -76,7 +74,7 @@ def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
     spangrade(tmp_path, "import", SAMPLE / "spans.otlp.jsonl", "--db", "s.duckdb")
     with Store.open(tmp_path / "s.duckdb") as store:
         ((session,),) = store.query("SELECT max(session_id) FROM sessions")
-    spangrade(tmp_path, "convert", "session", session, "--db", "s.duckdb", "-o", "g.json", "--id", "other")
+    spangrade(tmp_path, "convert", session, "--db", "s.duckdb", "-o", "g.json", "--id", "other")
     spangrade(tmp_path, "delete", "--session", session, "--db", "s.duckdb")
     after = modes(tmp_path)
     assert (after["s.duckdb"], after["g.json"]) == ("664", "664")

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from spangrade import Database
-from spangrade.evaluator.cli import compare, delete, explain, runs, score
+from spangrade.evaluator.cli import compare, delete, explain, label, runs
 from spangrade.evaluator.cli.app import COMMANDS, load
 from spangrade.evaluator.cli.declare import Only, declared
 from spangrade.tracer.base.errors import InputError
@@ -161,7 +161,7 @@ def test_every_option_of_a_command_is_a_field() -> None:
         (delete.DeleteOptions, Database.delete),
         (explain.ExplainOptions, Database.explain),
         (runs.RunsOptions, Database.list_runs),
-        (score.ScoreNote, Database.score),
+        (label.ScoreNote, Database.score),
     ],
 )
 def test_an_option_is_the_parameter_in_python(group: type, method: Any) -> None:

@@ -37,7 +37,7 @@ PLANTED = {
     (
         "derived.sessions.agents",
         "'x'",
-    ): "a value in derived.sessions.agents: expected JSON: `spangrade derive",
+    ): "a value in derived.sessions.agents: expected JSON: `spangrade doctor --derive-all",
     ("derived.sessions.agents", "'[1]'"): "a value in derived.sessions.agents: expected a list of texts",
     (
         "derived.sessions.state_variables",
@@ -57,13 +57,14 @@ def ids(path: Path) -> list[str]:
 
 def commands(session: str) -> list[tuple[str, ...]]:
     return [
-        ("sessions",), ("show", session), ("runs",), ("compare", "first", "second"), ("regrade", "first"),
-        ("view", "--export", "pages"), ("review", "--by", "x"), ("trend", "token_usage"),
+        ("sessions",), ("show", session), ("runs",), ("compare", "first", "second"),
+        ("grade", "--dry-run", "--of-run", "first"),
+        ("view", "--export", "pages"), ("label", "--by", "x"), ("trend", "token_usage"),
     ]  # fmt: skip
 
 
 OTHERS = (
-    ("audit", str(GOLDEN)), ("explain", "first"), ("judge", "agreement", "--metric", "token_usage"),
+    ("audit", str(GOLDEN)), ("explain", "first"), ("judge", "token_usage"),
     ("watch", "--once", "--metric", "token_usage<=1000000"), ("grade", str(GOLDEN)),
 )  # fmt: skip
 
@@ -113,8 +114,8 @@ def test_any_text_of_an_argument_or_an_answer_is_taken_or_refused_in_a_line(
     texts = ("\x1b[31mx\x07", "a\x00b", "a\u202eb", "\udc80", "", "../../../etc/passwd", "null")
     for text in texts:
         for command in (
-            ("review", "--by", text), ("label", text, "pass", "--by", "x"), ("judge", "check", text),
-            ("label", "conversation-1", "pass", "--by", text), ("judge", "agreement", "--metric", text),
+            ("label", "--by", text), ("label", text, "pass", "--by", "x"), ("judge", text, "--again"),
+            ("label", "conversation-1", "pass", "--by", text), ("judge", text),
         ):  # fmt: skip
             with mock.patch("sys.stdin", io.StringIO(f"{text}\nq\n")):
                 done = run(*command, "--db", "s.duckdb")

@@ -57,7 +57,7 @@ def mark_database(path: Path) -> None:
                 new = json.dumps(marked(json.loads(text)))
                 connection.execute(f"UPDATE spans SET {column} = ? WHERE {column}::VARCHAR = ?", [new, text])
         connection.execute(f"UPDATE spans SET status_message = '{MARK}', trace_state = '{MARK}'")
-    assert run("derive", "--db", path, "--all").code == 0
+    assert run("doctor", "--derive-all", "--db", path, "--all").code == 0
 
 
 @pytest.fixture

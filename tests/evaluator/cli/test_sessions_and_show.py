@@ -276,7 +276,7 @@ def test_of_a_question_its_newest_session_is_shown_with_a_word_of_the_older_ones
     assert shown("only") == (sessions["only"][0], [])
     # What begins the ids of several is refused as before, and a verdict of a person is never of a guess.
     assert "give more of the id" in spangrade("show", "a1-").err[-1]
-    for command in (("label", "a1", "fail", "--by", "ann"), ("score", "a1", "thumbs=1")):
+    for command in (("label", "a1", "fail", "--by", "ann"), ("label", "a1", "--score", "thumbs=1")):
         refused = spangrade(*command)
         assert (refused.code, "give more of the id" in refused.err[-1]) == (2, True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import os
@@ -16,8 +17,9 @@ from typer.main import get_command
 
 from spangrade.evaluator.cli.app import app
 from spangrade.evaluator.cli.commands import COMMANDS, GROUPS, help_text
+from spangrade.evaluator.cli.gone import GONE, options_that_went
 
-MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 24, 200, 25
+MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 26, 220, 25
 
 
 def visible(command, words=()):
@@ -63,23 +65,32 @@ def test_the_help_groups_the_commands_without_importing_them():
     assert done.stdout.endswith("\n[]\n")
 
 
-@pytest.mark.exhaustive
-def test_an_earlier_name_works_and_names_the_new_form(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("agent.py").write_text("def answer(text):\n    return text\n")
-    Path("golden.json").write_text('{"id": "a", "user_inputs": "hello", "required_texts": ["hello"]}')
-    assert run("run", "agent.py:answer", "golden.json", "--name", "first").code == 0
-    again = run("regrade", "first")
-    assert (again.code, again.err) == (
-        0,
-        ["spangrade: regrade is an earlier name of: spangrade grade --dry-run --of-run RUN"],
-    )
-    assert run("grade", "--dry-run", "--of-run", "first").out == again.out
-    assert run("config").err == ["spangrade: config is an earlier name of: spangrade doctor"]
-    (session,) = json.loads("\n".join(run("sessions", "--format", "json").out))
-    old = run("score", session["session_id"], "thumbs=1")
-    assert old.err == ["spangrade: score is an earlier name of: spangrade label SESSION NAME=VALUE"]
-    assert run("label", session["session_id"], "thumbs=1").out == old.out
+@pytest.mark.parametrize("name", [one for one in GONE if "--" not in one])
+def test_a_command_that_went_is_refused_with_what_took_its_place(name):
+    (line,) = (done := run(*name.split(), "x", "--y")).err
+    successor = GONE[name]
+    assert (done.code, done.out) == (2, [])
+    assert re.fullmatch(rf"spangrade: {name}: .*did you mean (spangrade )?{re.escape(successor)}\?", line)
+    assert exists(successor)
+
+
+@pytest.mark.parametrize(("command", "flag"), [*options_that_went()])
+def test_an_option_that_went_is_refused_with_what_took_its_place(command, flag):
+    done = run(*command.split(), flag, "x")
+    (line,) = done.err
+    successor = GONE.get(f"{command} {flag}") or GONE[flag]
+    assert (done.code, done.out) == (2, [])
+    assert line == f"spangrade: {flag}: {command} has no such option: did you mean {successor}?"
+
+
+def exists(successor):
+    """Return whether a command that took another's place is there, with the options that are named."""
+    words = successor.split()
+    if words[0] == "python":
+        return importlib.util.find_spec(words[2]) is not None
+    command = get_command(app).get_command(None, words[0])
+    flags = {flag for one in command.params for flag in one.opts}
+    return flags >= {word for word in words if word.startswith("--")}
 
 
 @pytest.mark.exhaustive
@@ -165,7 +176,14 @@ def test_every_result_has_the_same_forms(tmp_path, monkeypatch):
     assert run("grade", "golden.json", "--run", "second").code == 0
     compared = run("compare", "first", "second", "--format", "csv")
     assert (compared.code, "passed" in "".join(compared.out)) == (0, True)
-    for command in (("sessions",), ("runs",), ("metrics",), ("doctor",), ("explain", "first"), ("lint",)):
+    for command in (
+        ("sessions",),
+        ("runs",),
+        ("lint", "--metrics"),
+        ("doctor",),
+        ("explain", "first"),
+        ("lint",),
+    ):
         forms = {form: run(*command, "--format", form) for form in ("table", "json", "csv", "markdown")}
         assert len({done.code for done in forms.values()}) == 1, command
         rows = json.loads("\n".join(forms["json"].out))

@@ -40,7 +40,7 @@ REPORTS: list[tuple[str | Path, ...]] = [
 WRITES: list[tuple[str | Path, ...]] = [
     ("grade", GOLDEN),
     ("import", MORE),
-    ("score", "conversation-1", "thumbs=1"),
+    ("label", "conversation-1", "--score", "thumbs=1"),
     ("label", "conversation-1", "pass", "--by", "ines"),
     ("watch", "--once", "--metric", "tool_success_rate>=1"),
     ("delete", "--session", "conversation-1"),
@@ -104,7 +104,7 @@ def test_a_planted_link_is_replaced_and_not_followed(
 
 def test_a_converted_file_does_not_go_where_a_dangling_link_points(tmp_path: Path) -> None:
     (tmp_path / "golden.json").symlink_to(tmp_path / "elsewhere.json")
-    done = run("convert", "simulation-csv", SAMPLE / "missing.csv", "--output", tmp_path / "golden.json")
+    done = run("convert", SAMPLE / "missing.csv", "--output", tmp_path / "golden.json")
     assert done.code == 2
     assert not (tmp_path / "elsewhere.json").exists()
 
@@ -115,11 +115,11 @@ def test_listing_metrics_runs_no_module_that_a_found_settings_file_names(
     monkeypatch.chdir(tmp_path)
     Path("theirs.py").write_text(MODULE)
     Path("spangrade.toml").write_text('metrics_files = ["theirs.py"]')
-    done = run("metrics")
+    done = run("lint", "--metrics")
     line = f"spangrade: {tmp_path / 'theirs.py'}: not run to list its metrics: name it with --metrics-file"
     assert (done.code, done.err, Path("ran").exists()) == (0, [line], False)
-    assert run("metrics", "--metrics-file", "theirs.py").code == 0
+    assert run("lint", "--metrics", "--metrics-file", "theirs.py").code == 0
     assert Path("ran").exists()
     Path("ran").unlink()
-    assert run("metrics", "--config", "spangrade.toml").code == 0
+    assert run("lint", "--metrics", "--config", "spangrade.toml").code == 0
     assert Path("ran").exists()

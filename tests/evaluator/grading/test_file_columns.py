@@ -43,7 +43,7 @@ def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiStandIn]:
 
 def rows_of(spangrade: Spangrade, folder: Path) -> list[dict[str, str]]:
     out = folder / "converted.csv"
-    spangrade("convert", "adk-history", "--agent-dir", HISTORY / "2.13.0", "--output", out)
+    spangrade("convert_adk_history_to_dataset.py", "--agent-dir", HISTORY / "2.13.0", "--output", out)
     csv.field_size_limit(2**31 - 1)
     with out.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

@@ -30,7 +30,7 @@ def test_a_session_passes_the_question_that_it_becomes(spangrade: Spangrade, tmp
     spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", db)
     listed = json.loads("\n".join(spangrade("sessions", "--db", db, "--format", "json").out))
     for row in listed:
-        made = spangrade("convert", "session", row["session_id"], "--db", db, "--output", golden)
+        made = spangrade("convert", row["session_id"], "--db", db, "--output", golden)
         assert (made.code, made.err) == (0, [])
     questions = json.loads(golden.read_bytes())["golden_questions"]
     assert [question["id"] for question in questions] == [row["question_id"] for row in listed]
@@ -139,11 +139,19 @@ def test_a_session_that_does_not_tell_enough_is_refused(done: Any, said: str) ->
 def test_a_question_is_not_added_twice_under_one_id(spangrade: Spangrade, tmp_path: Path) -> None:
     db, out = tmp_path / "s.duckdb", tmp_path / "golden.json"
     history = HISTORY / "2.13.0"
-    spangrade("convert", "adk-history", "--agent-dir", history, "--db", db, "--output", tmp_path / "r.csv")
+    spangrade(
+        "convert_adk_history_to_dataset.py",
+        "--agent-dir",
+        history,
+        "--db",
+        db,
+        "--output",
+        tmp_path / "r.csv",
+    )
     ids = [row["session_id"] for row in json.loads("\n".join(listed(spangrade, db)))]
-    done = spangrade("convert", "session", ids[0][:24], "--db", db, "--output", out, "--id", "q1")
+    done = spangrade("convert", ids[0][:24], "--db", db, "--output", out, "--id", "q1")
     assert (done.code, done.err) == (0, [])
-    again = spangrade("convert", "session", ids[0], "--db", db, "--output", out, "--id", "q1")
+    again = spangrade("convert", ids[0], "--db", db, "--output", out, "--id", "q1")
     said = f'spangrade: {out}: id "q1": another question has it'
     assert again == (2, [f"0 questions added to {out}; 1 left out"], [said])
 
@@ -156,7 +164,7 @@ def test_the_places_that_look_generated_are_said(spangrade: Spangrade, tmp_path:
     db = tmp_path / "s.duckdb"
     (tmp_path / "spans.json").write_text(json.dumps(spans_of({"id": UUID, "n": 1})))
     spangrade("import", tmp_path / "spans.json", "--db", db)
-    command = ("convert", "session", "s1", "--db", db)
+    command = ("convert", "s1", "--db", db)
     plain = spangrade(*command, "--output", tmp_path / "plain.json")
     freed = spangrade(*command, "--output", tmp_path / "freed.json", "--wildcards")
     where = "spangrade: reference_tool_interactions[0].input_arguments.id: looks generated"

@@ -336,7 +336,7 @@ def test_files_of_all_kinds_are_graded_stored_and_gated_by_the_command_line(
         {"metric": "turns", "n": 4},
         {"metric": "words", "n": 4},
     ]
-    listed = spangrade("metrics", *options, "--format", "json", cwd=tmp_path)
+    listed = spangrade("lint", "--metrics", *options, "--format", "json", cwd=tmp_path)
     found = {row["name"]: (row["unit"], row["threshold"]) for row in json.loads(listed.stdout)}
     assert (found["words"], found["turns"], found["kindness"]) == (
         ("words", 100.0),

@@ -123,18 +123,6 @@ def test_a_session_shows_both_verdicts_the_golden_one_first(db: Path, spangrade:
 
 
 @pytest.mark.exhaustive
-def test_an_older_database_shows_the_same(db: Path, spangrade: Spangrade) -> None:
-    opened = package.open(db)
-    opened.grade(GOLDEN)
-    opened.grade(gates="token_usage<=0")
-    before = at_every_door(db, spangrade)
-    with Store.open(db) as store:
-        store.query("ALTER TABLE verdicts DROP COLUMN place")
-        store.query("DELETE FROM schema_version WHERE version > 8")
-    assert at_every_door(db, spangrade) == before
-
-
-@pytest.mark.exhaustive
 def test_a_verdict_that_is_older_than_its_session_is_marked_at_every_door(
     db: Path, spangrade: Spangrade
 ) -> None:

@@ -309,14 +309,14 @@ def test_the_command_python_pages_and_sql_have_one_queue(
         page = served.get(f"/review?queue={queue}&seed=2").text
         listed = re.findall(r'<tr data-session="([^"]+)"', page)
         monkeypatch.setattr("sys.stdin", io.StringIO("s" * 9))
-        done = spangrade("review", "--by", "ann", "--queue", queue, "--seed", "2", "--db", db)
+        done = spangrade("label", "--by", "ann", "--queue", queue, "--seed", "2", "--db", db)
         walked = [line.split()[1] for line in done.out if line.startswith("session  ")]
         found = [one.session_id for one in opened.to_review(queue=queue, seed=2, by="ann")]
         assert (found, walked) == (listed, listed), queue
         assert bool(listed) is True
     page = re.findall(r'<tr data-session="([^"]+)"', served.get("/review").text)
     monkeypatch.setattr("sys.stdin", io.StringIO("s" * 9))
-    done = spangrade("review", "--by", "ann", "--db", db)
+    done = spangrade("label", "--by", "ann", "--db", db)
     walked = [line.split()[1] for line in done.out if line.startswith("session  ")]
     suggested = [one.session_id for one in opened.to_review(queue="suggested", by="ann")]
     assert [one.session_id for one in opened.to_review(by="ann")] == page == walked == suggested

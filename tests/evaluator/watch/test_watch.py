@@ -316,16 +316,3 @@ def test_a_rolling_run_has_one_grade_of_a_session_dated_when_it_was_graded(tmp_p
         ("early", 2),
         ("late", 2),
     ]
-
-
-@pytest.mark.exhaustive
-def test_a_database_of_an_earlier_version_has_its_runs_of_watch_marked(tmp_path: Path) -> None:
-    db = tmp_path / "s.duckdb"
-    add(db, [("one", OK)])
-    watch(db, Clock(LATER)).round()
-    spangrade.open(db).grade(gates=GATE, name="people")
-    with Store.open(db) as store:
-        store.query("ALTER TABLE runs DROP COLUMN day")
-        store.query("ALTER TABLE verdicts DROP COLUMN given_at")
-        store.query("DELETE FROM schema_version WHERE version >= 11")
-    assert [row["name"] for row in spangrade.open(db).list_runs()] == ["people"]

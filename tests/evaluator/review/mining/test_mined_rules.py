@@ -111,7 +111,7 @@ def test_rules_are_mined_checked_and_gates_at_every_door(
     assert spangrade("rules", "check").code == 1
     graded = spangrade("grade")
     assert graded.code == 1
-    assert spangrade("regrade", "latest").out[-1] == "0 verdicts change"
+    assert spangrade("grade", "--dry-run", "--of-run", "latest").out[-1] == "0 verdicts change"
     with package.open("spangrade.duckdb") as db:
         (failed,) = [one for one in db.list_sessions() if one["verdict"] == "failed"]
         assert failed["session_id"] == "s99"

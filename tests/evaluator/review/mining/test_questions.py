@@ -191,11 +191,11 @@ def test_many_sessions_become_a_golden_file_once(spangrade: Spangrade, tmp_path:
     ]
     broken = ("broken", [Said("Find order ORD-6", None, error="boom")])
     spangrade("import", write_sessions(tmp_path / "spans.json", [*sessions, broken]), "--db", db)
-    command = ("convert", "session", "--where", "turns = 1", "--dedupe", "--db", db, "-o", golden)
+    command = ("convert", "--where", "turns = 1", "--dedupe", "--db", db, "-o", golden)
     made = spangrade(*command)
     assert (made.code, made.out) == (2, [f"1 question added to {golden}; 1 left out"])
     assert made.err == ["spangrade: session broken: a turn ended in an error without an answer"]
-    again = spangrade(*command[:3], "session_id <> 'broken'", *command[4:])
+    again = spangrade(*command[:2], "session_id <> 'broken'", *command[3:])
     name = '"find-order-1"'
     same = f"spangrade: {golden}: id {name}: {name} has the same user inputs and is kept as it is"
     assert (again.code, again.out, again.err) == (0, [f"0 questions added to {golden}"], [same])
@@ -215,7 +215,7 @@ def test_a_longer_list_of_calls_is_compared_whole_beside_one_that_it_contains(
     golden = tmp_path / "golden.json"
     good = recorded("good", A1=short, A2=short, A3=[*short, sms], A4=[*short, sms])
     spangrade("import", good, "--db", tmp_path / "good.duckdb")
-    spangrade("convert", "session", "--dedupe", "--db", tmp_path / "good.duckdb", "-o", golden)
+    spangrade("convert", "--dedupe", "--db", tmp_path / "good.duckdb", "-o", golden)
     (question,) = json.loads(golden.read_text())["golden_questions"]
     assert question["id"] == "buy-1"
     assert [rule for rule in question["metadata"]["learned"]["rules"] if "optional" in rule["rule"]] == [
@@ -247,7 +247,7 @@ def test_one_session_or_many_are_converted_not_both(spangrade: Spangrade, tmp_pa
         (("s1", "--dedupe"), "expected the id of one session or options that choose many, not both"),
         (("--dedupe", "--wildcards"), "--id and --wildcards are about one session: give its id"),
     ):
-        done = spangrade("convert", "session", *arguments, *out)
+        done = spangrade("convert", *arguments, *out)
         assert (done.code, done.err) == (2, [f"spangrade: {message}"])
 
 
@@ -260,9 +260,9 @@ def test_a_person_reviews_the_questions_of_a_golden_file(
         (f"s{n}", [Said(text, calls=[Call("act", {"id": text[5:]})])]) for n, text in enumerate(texts, 1)
     ]
     spangrade("import", write_sessions(tmp_path / "spans.json", sessions), "--db", db)
-    spangrade("convert", "session", "--dedupe", "--db", db, "-o", golden)
+    spangrade("convert", "--dedupe", "--db", db, "-o", golden)
     monkeypatch.setattr("sys.stdin", StringIO("pfs"))
-    done = spangrade("review", "--golden", golden, "--by", "ann")
+    done = spangrade("label", "--golden", golden, "--by", "ann")
     assert (done.code, done.out[-1]) == (0, f"1 accepted, 1 taken out of {golden}")
     called = (
         'passes if: act was called with id {"$user":"value1"}, and the steps were shop, and the last reply '
@@ -273,7 +273,7 @@ def test_a_person_reviews_the_questions_of_a_golden_file(
         (["Find {value1}"], True, "ann"),
         (["Keep it"], False, None),
     ]
-    evalset = spangrade("convert", "evalset", "-i", golden, "-o", tmp_path / "evalset.json")
+    evalset = spangrade("convert", golden, "-o", tmp_path / "evalset.json")
     text = "its user inputs have names for values; an eval set needs the texts themselves"
     assert (evalset.code, text in evalset.err[0]) == (2, True)
 

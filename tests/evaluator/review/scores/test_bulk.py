@@ -104,12 +104,12 @@ def test_the_verdict_is_compared_with_labels_of_sessions(
         (call,) = session_of(opened, "s20").tool_interactions
         step = {"session_id": "s20", "value": "fail", "by": "ann", "span_id": call.span_id}
         assert len(opened.labels([*labels, step])) == 25
-    done = spangrade("judge", "agreement", "--metric", "passed", "--db", db, "--format", "json")
+    done = spangrade("judge", "passed", "--db", db, "--format", "json")
     report = json.loads("\n".join(done.out))
     counts = {"pass_pass": 12, "pass_fail": 0, "fail_pass": 2, "fail_fail": 10}
     assert (done.code, report["confusion"]) == (0, counts)
     assert [one["session_id"] for one in report["differing"]] == ["s10", "s11"]
-    assert spangrade("judge", "agreement", "--metric", "passed", "--threshold", "1", "--db", db).code == 2
+    assert spangrade("judge", "passed", "--threshold", "1", "--db", db).code == 2
 
 
 def test_a_metric_of_rules_is_compared_with_the_labels_for_it(
@@ -123,5 +123,5 @@ def test_a_metric_of_rules_is_compared_with_the_labels_for_it(
         opened.labels(
             {"session_id": name, "name": "forbidden_texts", "value": "pass", "by": "ann"} for name in SESSIONS
         )
-    done = spangrade("judge", "agreement", "--metric", "forbidden_texts", "--db", db, "--format", "json")
+    done = spangrade("judge", "forbidden_texts", "--db", db, "--format", "json")
     assert json.loads("\n".join(done.out))["confusion"]["fail_pass"] == 12

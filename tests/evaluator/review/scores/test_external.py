@@ -88,7 +88,18 @@ def test_deleting_a_session_deletes_its_scores(db: public.Database) -> None:
 
 
 def test_the_commands_store_scores_and_labels(spangrade: Spangrade, db: public.Database) -> None:
-    done = spangrade("label", "conversation-1", "thumbs=1", "tone=kind", "--by", "ann", "--db", db.path)
+    done = spangrade(
+        "label",
+        "conversation-1",
+        "--score",
+        "thumbs=1",
+        "--score",
+        "tone=kind",
+        "--by",
+        "ann",
+        "--db",
+        db.path,
+    )
     assert done == (0, ["conversation-1: thumbs=1, tone=kind"], [])
     done = spangrade("label", "conversation-2", "fail", "--by", "ann", "--db", db.path)
     assert done == (0, ["conversation-2: label fail"], [])
@@ -103,16 +114,25 @@ def test_the_commands_store_scores_and_labels(spangrade: Spangrade, db: public.D
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("label", "nobody", "thumbs=1"), 'no session "nobody" in'),
-        (("label", "conversation-1", "thumbs"), "expected NAME=VALUE, such as thumbs=1, found 'thumbs'"),
-        (("label", "conversation-1", "thumbs="), 'score "thumbs": expected a number, true, false or a text'),
-        (("label", "conversation-1", "thumbs=nan"), 'score "thumbs": expected a finite number, found nan'),
+        (("label", "nobody", "--score", "thumbs=1"), 'no session "nobody" in'),
         (
-            ("label", "conversation-1", "=1"),
+            ("label", "conversation-1", "--score", "thumbs"),
+            "expected NAME=VALUE, such as thumbs=1, found 'thumbs'",
+        ),
+        (
+            ("label", "conversation-1", "--score", "thumbs="),
+            'score "thumbs": expected a number, true, false or a text',
+        ),
+        (
+            ("label", "conversation-1", "--score", "thumbs=nan"),
+            'score "thumbs": expected a finite number, found nan',
+        ),
+        (
+            ("label", "conversation-1", "--score", "=1"),
             "the name of the score is '': expected a text without <, > and =",
         ),
         (
-            ("label", "conversation-1", "thumbs=1", "--turn", "9"),
+            ("label", "conversation-1", "--score", "thumbs=1", "--turn", "9"),
             'session "conversation-1" has no turn 9: expected 1 to 2',
         ),
     ],

@@ -1,4 +1,4 @@
-"""`spangrade review`: the order of the sessions, and labels by single keys, in a terminal and from a pipe."""
+"""`spangrade label`: the order of the sessions, and labels by single keys, in a terminal and from a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`spangrade judge agreement` on stored sessions: which verdicts and labels count, and what is printed."""
+"""`spangrade judge METRIC` on stored sessions: which verdicts and labels count, and what is printed."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_report_has_the_values_of_the_made_example(made: public.Database) ->
 
 
 def test_json_has_the_same_values(made: public.Database, spangrade: Spangrade) -> None:
-    done = spangrade("judge", "agreement", "--metric", "tone", "--db", made.path, "--format", "json")
+    done = spangrade("judge", "tone", "--db", made.path, "--format", "json")
     value = json.loads("\n".join(done.out))
     assert (done.code, done.err) == (0, [])
     assert value["confusion"] == MADE._asdict()
@@ -99,7 +99,7 @@ def test_json_has_the_same_values(made: public.Database, spangrade: Spangrade) -
 
 
 def test_the_table_says_what_the_rate_rests_on(made: public.Database, spangrade: Spangrade) -> None:
-    done = spangrade("judge", "agreement", "--metric", "tone", "--db", made.path)
+    done = spangrade("judge", "tone", "--db", made.path)
     shown = "\n".join(done.out)
     assert done.code == 0
     for text in (
@@ -151,10 +151,10 @@ def test_a_threshold_judges_scores_that_have_none(db: public.Database) -> None:
 def test_too_few_labels_and_unknown_metrics_are_one_line(db: public.Database, spangrade: Spangrade) -> None:
     db.grade(gates=["cost<=1"])
     db.label("session-000", "pass", by="ann", metric="cost")
-    done = spangrade("judge", "agreement", "--metric", "cost", "--db", db.path)
+    done = spangrade("judge", "cost", "--db", db.path)
     assert (done.code, done.out, len(done.err)) == (4, [], 1)
     assert "expected at least 20: spangrade label --metric cost --queue sampled --by USER" in done.err[0]
-    done = spangrade("judge", "agreement", "--metric", "nothing", "--db", db.path)
+    done = spangrade("judge", "nothing", "--db", db.path)
     assert (done.code, len(done.err)) == (2, 1)
     assert "no run measured nothing" in done.err[0]
 
@@ -225,7 +225,7 @@ def test_a_judge_that_changed_under_its_name_is_found_by_asking_it_again(
     judged: GeminiStandIn, spangrade: Spangrade
 ) -> None:
     people()
-    check = ("judge", "check", "kindness", "--format", "json")
+    check = ("judge", "kindness", "--again", "--format", "json")
     before = judged.calls
     same = json.loads("\n".join(spangrade(*check).out))
     assert (same["sessions"], same["changed"], same["has_drifted"], same["drift_p"]) == (40, [], False, 1.0)
@@ -250,10 +250,10 @@ def test_a_judge_that_changed_under_its_name_is_found_by_asking_it_again(
 def test_a_judge_is_not_checked_by_a_few_labels(judged: GeminiStandIn, spangrade: Spangrade) -> None:
     people(number=19)
     before = judged.calls
-    done = spangrade("judge", "check", "kindness")
+    done = spangrade("judge", "kindness", "--again")
     expected = "19 sessions have a label and a verdict of kindness in the run first, expected at least 20"
     assert (done.code, judged.calls, expected in done.err[0]) == (4, before, True)
-    nothing = spangrade("judge", "check", "nothing")
+    nothing = spangrade("judge", "nothing", "--again")
     assert (nothing.code, nothing.err[0][:41]) == (2, "spangrade: no run has verdicts of nothing")
 
 
@@ -268,7 +268,7 @@ def two_runs(judged: GeminiStandIn, spangrade: Spangrade) -> None:
 
 JSON = ("--format", "json")
 COMPARE = ("compare", "first", "second", "--fail-if", "passed worse by 25%", "--all")
-WORD = "taken at its word in passed, kindness: `spangrade judge agreement` measures its error"
+WORD = "taken at its word in passed, kindness: `spangrade judge METRIC` measures its error"
 
 
 @pytest.mark.exhaustive

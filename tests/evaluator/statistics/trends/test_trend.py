@@ -106,9 +106,9 @@ def test_the_times_choose_sessions_and_every_session_has_tokens(graded: Path, sp
 def test_scores_from_outside_count_where_no_run_measured_the_metric(
     graded: Path, spangrade: Spangrade
 ) -> None:
-    spangrade("score", "day0-0", "thumbs=1", "--by", "kim")
-    spangrade("score", "day0-0", "thumbs=0", "--by", "lee")
-    spangrade("score", "day1-3", "thumbs=1", "--by", "lee")
+    spangrade("label", "day0-0", "--score", "thumbs=1", "--by", "kim")
+    spangrade("label", "day0-0", "--score", "thumbs=0", "--by", "lee")
+    spangrade("label", "day1-3", "--score", "thumbs=1", "--by", "lee")
     points = as_json(spangrade, "thumbs")["points"]
     assert [(p["key"], p["mean"], p["low"]) for p in points] == [
         ("2026-01-01", 0.5, None),

@@ -1,15 +1,13 @@
-"""`spangrade metrics`."""
+"""The list of metrics of `spangrade lint --metrics`."""
 
 from __future__ import annotations
 
 import os
 from math import isfinite
-from typing import Annotated
 
 import typer
 
 from spangrade import Gates
-from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Printed
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import is_given, loaded_settings
@@ -19,8 +17,8 @@ from spangrade.tracer.base.terminal import warn
 _COLUMNS = ("name", "unit", "better", "threshold", "needs", "parameter", "description")
 
 
-def metrics(context: typer.Context, gates: Annotated[Gates, Only("metrics_files")], printed: Printed) -> None:
-    """List the metrics, and those of files beside them.
+def print_metrics(context: typer.Context, gates: Gates, printed: Printed) -> None:
+    """Print the metrics, and those of files beside them.
 
     A module that a settings file names is listed, not run, unless you name one of the two files.
     """

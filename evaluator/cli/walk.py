@@ -1,4 +1,4 @@
-"""`spangrade review`."""
+"""The walk through sessions or questions of `spangrade label`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rich.rule import Rule
 from rich.text import Text
 
 from spangrade import Selection
-from spangrade.evaluator.cli.options import Selected, StoredIn
+from spangrade.evaluator.cli.options import StoredIn
 from spangrade.evaluator.cli.output import console, note_origins
 from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.review.scores.queues import USUAL, Queue
-from spangrade.tracer.base.fields import REQUIRED, option, values_of
+from spangrade.tracer.base.fields import option, values_of
 
 if TYPE_CHECKING:
     from spangrade import Database
@@ -49,23 +49,6 @@ class WalkOptions:
         "Walk through the questions of a golden file that nobody reviewed: p accepts, f takes it out.",
         metavar="FILE",
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewOptions:
-    """Who reviews what."""
-
-    by: str = option(REQUIRED, "The person who reviews.", metavar="USER")
-    metric: str | None = option(None, "What is judged; else the session as a whole.", metavar="NAME")
-
-
-def review(select: Selected, reviewer: ReviewOptions, walk: WalkOptions, at: StoredIn) -> None:
-    """Walk through sessions that you did not label. Keys: p pass, f fail, s skip, b back, q quit.
-
-    They are those of a queue, in the order in which the pages of `spangrade view` have it. Each label is
-    stored at once. With --golden, the questions with "reviewed": false are walked through.
-    """
-    walk_through(reviewer.by, select, reviewer.metric, walk, at)
 
 
 def walk_through(by: str, select: Selection, metric: str | None, walk: WalkOptions, at: StoredIn) -> None:

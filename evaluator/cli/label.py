@@ -1,4 +1,4 @@
-"""`spangrade score` and `spangrade label`."""
+"""`spangrade label`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import typer
 
 from spangrade import Selection
-from spangrade.evaluator.cli.options import OneSession, Selected, StoredIn
+from spangrade.evaluator.cli.options import Selected, StoredIn
 from spangrade.evaluator.cli.output import console
-from spangrade.evaluator.cli.review import WalkOptions, walk_through
+from spangrade.evaluator.cli.walk import WalkOptions, walk_through
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
+from spangrade.tracer.base.fields import argument, option, values_of
 from spangrade.tracer.base.terminal import counted
 
 
@@ -37,23 +37,16 @@ class ScoreNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenScores:
-    """The scores of a session."""
-
-    scores: tuple[str, ...] = argument(
-        REQUIRED, "A number, true or false, or a word, such as thumbs=1.", metavar="NAME=VALUE..."
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelOptions:
     """What is labelled: a session, all rows of a file, or what a person walks through."""
 
     session: str | None = argument(None, "A session's id, or the beginning of one, if no other begins so.")
-    values: tuple[str, ...] = argument(
+    verdict: str | None = argument(None, "The person's verdict.", metavar="pass|fail")
+    scores: tuple[str, ...] = option(
         (),
-        "The person's verdict; or scores: a number, true or false, or a word, such as thumbs=1.",
-        metavar="pass|fail|NAME=VALUE...",
+        "In place of a verdict: a number, true or false, or a word, such as thumbs=1; repeatable.",
+        name="--score",
+        metavar="NAME=VALUE",
     )
     metric: str | None = option(None, "What is judged; else the session as a whole.", metavar="NAME")
     rows: Path | None = option(
@@ -62,14 +55,6 @@ class LabelOptions:
         name="--from",
         metavar="CSV",
     )
-
-
-def score(one: OneSession, scores: GivenScores, given: ScoreNote, at: StoredIn) -> None:
-    """Give a session a score, such as thumbs=1; a new value replaces the earlier one of the same user."""
-    with at.opened() as opened:
-        saved = opened.score(one.session, dict(map(_parsed, scores.scores)), **values_of(given))
-    where = saved[0].session_id if given.turn is None else f"{saved[0].session_id}, turn {given.turn}"
-    console().print(f"{where}: {', '.join(scores.scores)}", markup=False)
 
 
 def label(
@@ -82,32 +67,52 @@ def label(
 
     With --from, all labels (pass, fail) and scores of a CSV are stored, or none of them if one cannot be.
     """
-    session, values, by = labelled.session, labelled.values, given.by
+    session, verdict, scores, by = labelled.session, labelled.verdict, labelled.scores, given.by
     if labelled.rows is not None:
-        if session is not None or values or labelled.metric or given != ScoreNote():
+        if session is not None or scores or labelled.metric or given != ScoreNote():
             raise typer.BadParameter("the file has the labels: expected no other label", param_hint="--from")
         with at.opened() as opened:
             stored = opened.labels(labelled.rows)
         sessions = counted(len({one.session_id for one in stored}), "session")
         console().print(f"{counted(len(stored), 'score')} of {sessions}")
         return
-    if session is None and by is not None and replace(given, by=None) == ScoreNote():
+    if session is None and not scores and by is not None and replace(given, by=None) == ScoreNote():
         walk_through(by, select, labelled.metric, walk, at)
         return
     if select != Selection() or walk != WalkOptions():
         raise typer.BadParameter("what is walked through is chosen without SESSION, and with --by USER")
-    if session is not None and values and values[0] not in set(LabelVerdict):
-        score(OneSession(session=session), GivenScores(scores=values), given, at)
+    if session is not None and scores:
+        if verdict is not None:
+            raise typer.BadParameter("expected pass or fail, or --score NAME=VALUE", param_hint="--score")
+        with at.opened() as opened:
+            scored = opened.score(session, dict(map(_parsed, scores)), **values_of(given))
+        where = scored[0].session_id if given.turn is None else f"{scored[0].session_id}, turn {given.turn}"
+        console().print(f"{where}: {', '.join(scores)}", markup=False)
         return
-    verdict = LabelVerdict(values[0]) if len(values) == 1 else None
+    if verdict is not None and verdict not in set(LabelVerdict):
+        hint = f"; did you mean --score {verdict}?" if "=" in verdict else ""
+        raise InputError(f"{verdict!r}: expected pass or fail{hint}")
     if session is None or verdict is None or by is None:
-        missing = "SESSION" if session is None else "pass or fail" if verdict is None else "--by USER"
+        missing = (
+            "SESSION"
+            if session is None
+            else "pass or fail, or --score NAME=VALUE"
+            if verdict is None
+            else "--by USER"
+        )
         raise typer.BadParameter(f"expected {missing}, or --from CSV")
     if given.turn is not None:
-        raise typer.BadParameter("a verdict is that of a session: expected NAME=VALUE", param_hint="--turn")
+        raise typer.BadParameter(
+            "a verdict is that of a session: expected --score NAME=VALUE", param_hint="--turn"
+        )
     with at.opened() as opened:
         saved = opened.label(
-            session, verdict.value, by=by, metric=labelled.metric, note=given.note, span_id=given.span_id
+            session,
+            LabelVerdict(verdict).value,
+            by=by,
+            metric=labelled.metric,
+            note=given.note,
+            span_id=given.span_id,
         )
     console().print(f"{saved.session_id}: {saved.name} {saved.label}", markup=False)
 
