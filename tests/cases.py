@@ -44,12 +44,12 @@ def check(file: Path, place: str | None, outcome: Outcome) -> None:
         found = as_json(outcome(given))
         if "WRITE_CASES" in os.environ:
             _write(file, {**case, "expected": found})
-        different = _difference(_leaves(case["expected"]), _leaves(found))
+        different = difference(leaves(case["expected"]), leaves(found))
         assert not different, different
         return
-    whole = _leaves(case["expected"])
+    whole = leaves(case["expected"])
     rows = [
-        [value, _difference(whole, _leaves(as_json(outcome(changed(given, place, value)))))]
+        [value, difference(whole, leaves(as_json(outcome(changed(given, place, value)))))]
         for value, _ in case["rows"][place]
     ]
     if "WRITE_CASES" in os.environ:
@@ -93,7 +93,30 @@ def as_json(value: Any) -> Any:
     return value
 
 
-def _leaves(value: Any) -> dict[str, Any]:
+def compare(file: Path, found: dict[str, Any]) -> None:
+    """Compare what comes out with what a file has, a value of which is on each line."""
+    if "WRITE_CASES" in os.environ:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(_by_lines(found), "utf-8")
+    different = difference(leaves(json.loads(file.read_text("utf-8"))), leaves(found))
+    assert not different, different
+
+
+def _by_lines(found: dict[str, Any]) -> str:
+    """Return JSON in which each value of the first objects has a line of its own."""
+    parts = (
+        f" {json.dumps(key)}: {{\n"
+        + ",\n".join(
+            f"  {json.dumps(one)}: {json.dumps(value, ensure_ascii=False)}" for one, value in of.items()
+        )
+        + "\n }"
+        for key, of in found.items()
+    )
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def leaves(value: Any) -> dict[str, Any]:
+    """Return the values that hold no others, by their paths."""
     return dict(_walk(value, ""))
 
 
@@ -105,13 +128,18 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from _walk(inner, f"{path}/{key}" if path else str(key))
 
 
-def _difference(whole: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def difference(whole: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Return what is found where it is not as in the whole."""
     paths = dict.fromkeys((*whole, *found))
     return {
         path: found.get(path, ABSENT)
         for path in paths
-        if json.dumps(whole.get(path, ABSENT)) != json.dumps(found.get(path, ABSENT))
+        if not _are_same(whole.get(path, ABSENT), found.get(path, ABSENT))
     }
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))  # 1 is neither true nor 1.0
 
 
 def _write(file: Path, case: Any) -> None:
