@@ -597,8 +597,8 @@ class Database:
     def flips(self, run: Run) -> FlippedSince | None:
         """Return which questions of a run flipped since the earlier run of the same dataset and questions.
 
-        That is the last of the branch that is checked out, else of the branch that it is to go into, and of a
-        run that was settled its baseline; None if there is none.
+        That is the last of the branch that is checked out, else of the branch that it is to go into; None if
+        there is none.
         """
         from spangrade.evaluator.agents.earlier import flips_since
 

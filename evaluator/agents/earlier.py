@@ -42,17 +42,11 @@ class FlippedSince(NamedTuple):
 
 
 def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
-    """Return the flips since the earlier run of the same questions; None if there is none.
-
-    If the run was settled, these are the flips since its baseline.
-    """
+    """Return the flips since the earlier run of the same questions; None if there is none."""
     now = _passed(run)
     if not now or not run.dataset:
         return None
-    if run.settled is not None:
-        earlier = next(_runs(store, None, run.settled.run_id), None)
-    else:
-        earlier = earlier_run(store, Path(run.dataset), now, folder, without=run.run_id)
+    earlier = earlier_run(store, Path(run.dataset), now, folder, without=run.run_id)
     if earlier is None:
         return None
     both = [question for question in now if question in earlier.passed]
@@ -113,19 +107,17 @@ def _passed(run: Run) -> dict[str, bool]:
     """Return whether each question of a run passed, in all its sessions."""
     found: dict[str, bool] = {}
     for one in run.sessions:
-        left_out = run.settled is not None and one.question_id in run.settled.unasked
-        if one.question_id is not None and not left_out:
+        if one.question_id is not None:
             passes = one.verdict is Verdict.PASSED
             found[one.question_id] = found.get(one.question_id, True) and passes
     return found
 
 
-def _runs(store: Store, dataset: Path | None, run_id: str | None = None) -> Iterator[Earlier]:
-    """Yield the newest runs of a dataset, or that of an id, the newest first, without those of `watch`."""
-    parameters = {"most": _NEWEST, "run_id": run_id}
-    rows = store.query(with_views(statement("earlier_runs", "spangrade.evaluator.agents")), parameters)
+def _runs(store: Store, dataset: Path) -> Iterator[Earlier]:
+    """Yield the newest runs of a dataset, the newest first, without those of `watch`."""
+    rows = store.query(with_views(statement("earlier_runs", "spangrade.evaluator.agents")), {"most": _NEWEST})
     for found, name, branch, stored, questions, passed in rows:
-        if dataset is None or (stored and Path(stored).resolve() == dataset.resolve()):
+        if stored and Path(stored).resolve() == dataset.resolve():
             yield Earlier(
                 str(found), name or str(found)[:8], branch, dict(zip(questions, passed, strict=True))
             )

@@ -13,7 +13,6 @@ FROM runs JOIN (
     GROUP BY ALL
 ) USING (run_id)
 WHERE day IS NULL                                                         -- not a rolling run of `watch`
-    AND ($run_id IS NULL OR run_id = $run_id)
 GROUP BY run_id
 ORDER BY any_value(graded_at) DESC, run_id
 LIMIT $most

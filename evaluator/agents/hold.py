@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from spangrade import tracer
 from spangrade.converters.datasets.golden import GoldenQuestion
@@ -62,17 +62,6 @@ class Held(NamedTuple):
     cost_usd: float | None
 
 
-class Stopping(Protocol):
-    """A rule that says whether further questions are needed."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether no further question is to be asked."""
-
-    async def count(self, held: Held) -> None:
-        """Count a conversation that is over."""
-
-
 class _Rate:
     """The times at which turns may start."""
 
@@ -97,8 +86,7 @@ class Conversations:
     whose simulated user could not go on or begin. `dialects` are the settings'. `user_model` plays the users
     of scenarios. In the sessions `replayed`, by question and repeat, it repeats its texts while the agent
     repeats its behaviour; `parted` has the turn at which the agent did not, None if it always did.
-    `spent_before_usd` is the cost so far of a run that is completed. Once `settling` is settled no further
-    question is asked.
+    `spent_before_usd` is the cost so far of a run that is completed.
     """
 
     def __init__(
@@ -113,7 +101,6 @@ class Conversations:
         user_model: JudgeRun | None = None,
         replayed: Mapping[tuple[str, int], Session] = NO_SESSIONS,
         spent_before_usd: float = 0.0,
-        settling: Stopping | None = None,
     ) -> None:
         self._replayed = replayed
         self.parted: list[tuple[Task, int | None]] = []
@@ -129,7 +116,6 @@ class Conversations:
         self.options = options
         self.recorder = recorder
         self._on_end = on_end
-        self._settling = settling
         self.dialects = dialects
         self._rate = _Rate(options.pause_s)
         self.model_calls = 0  # that spans record
@@ -173,12 +159,7 @@ class Conversations:
             if self.over_user_budget:
                 self.over_user_budget += [task, *tasks]
                 return
-            if self._settling is not None and self._settling.is_settled:
-                return
-            held = await self._hold_one(task)
-            self._on_end(held)
-            if self._settling is not None:
-                await self._settling.count(held)
+            self._on_end(await self._hold_one(task))
 
     async def _hold_one(self, task: Task) -> Held:
         session_id = f"{task.question.id}-{uuid.uuid4().hex[:8]}"

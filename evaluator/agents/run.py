@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.converters.spans.registry import observe
+from spangrade.converters.spans.vendor import Vendor
 from spangrade.evaluator.agents.earlier import not_passed
 from spangrade.evaluator.agents.find_agent import find_agent, identity_of, version_of
 from spangrade.evaluator.agents.hold import NO_SESSIONS, Conversations, Held, Task
@@ -28,17 +30,12 @@ from spangrade.evaluator.agents.recorded import (
     newest_mark,
     sessions_of,
 )
-from spangrade.evaluator.agents.settling import (
-    Settling,
-    baseline_of,
-    in_random_order,
-    no_baseline,
-    verdict_of,
-)
 from spangrade.evaluator.agents.users import model_of_user
+from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.session_rows import load_sessions
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile, up_to_date
+from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.prepare import Prepared, prepare
 from spangrade.evaluator.grading.revision import revision, run_name
@@ -48,7 +45,6 @@ from spangrade.evaluator.grading.save import RepeatsOf
 from spangrade.evaluator.grading.seen import seen_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import ExitCode, InputError
 from spangrade.tracer.base.fields import FieldError
@@ -83,8 +79,7 @@ def run_agent(
     if options.failed:
         spec = _of_failed(spec, stored)
     prepared = _questions_alone(prepare(spec, stored, callbacks))
-    judge = prepared.judge()  # one that cannot be used is known before the agent runs
-    unspent = judge.spent
+    prepared.judge()  # one that cannot be used is known before the agent runs
     questions = prepared.questions.golden_questions
     _check_texts(questions)
     user_model = model_of_user(questions, options)
@@ -103,10 +98,6 @@ def run_agent(
     by_id = dict(zip(ids, questions, strict=True))
     tasks = [Task(by_id[one], number, asked[one]) for one, number in missing(ids, options.times, current)]
     replayed = _replayed(options.replay, tasks, db, callbacks)
-    settling = None
-    if options.stop_when_settled:
-        tasks = in_random_order(tasks, mark)
-        settling = _settling(tasks, prepared, options, stored, judge)
     seen: Mapping[str, Session] = {}
     redact = redaction(callbacks.configured.redact)
     if tasks:
@@ -121,7 +112,6 @@ def run_agent(
             user_model=user_model,
             replayed=replayed,
             spent_before_usd=fsum(one.cost_usd or 0.0 for one in before),
-            settling=settling,
         )
         seen = _hold(conversations, tasks, progress, db, callbacks)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
@@ -139,31 +129,7 @@ def run_agent(
         tags = {"inferred_version": inferred, **prepared.spec.tags}
         prepared = replace(prepared, spec=replace(prepared.spec, tags=tags))
     prepared = replace(prepared, only=complete, not_run=len(not_run), seen=seen, redact=redact)
-    if settling is None:
-        return grade_prepared(prepared, stored, callbacks, output, repeats_of, workers)
-    prepared = replace(prepared, settled=settling.settled())
-    return grade_prepared(prepared, stored, callbacks, output, repeats_of, workers, asked=(judge, unspent))
-
-
-def _settling(
-    tasks: Sequence[Task],
-    prepared: Prepared,
-    options: RunOptions,
-    stored: DatabaseFile,
-    judge: JudgeRun,
-) -> Settling:
-    """Return the rule that settles a run against an earlier one; report how many questions cannot."""
-    asked = judge if prepared.asks_judge else None
-    if not stored.exists():
-        raise no_baseline()
-    with stored.reading() as store:
-        against = baseline_of(store, options.baseline, prepared, options.times, asked)
-    settling = Settling(against, tasks, prepared, asked, stored.callbacks.configured.dialects or ())
-    if not settling.can_settle:
-        number = counted(settling.comparable, "question")
-        text = f"all are asked: {number} that can be compared with {against.name} can settle nothing"
-        stored.callbacks.on_problem(Problem("stop_when_settled", text, dropped=False))
-    return settling
+    return grade_prepared(prepared, stored, callbacks, output, repeats_of, workers)
 
 
 def _of_failed(spec: GradeSpec, stored: DatabaseFile) -> GradeSpec:
@@ -418,6 +384,13 @@ def _in_place() -> Iterator[None]:
         os.chdir(folder)
 
 
+def _verdict_of(held: Held, prepared: Prepared, dialects: Sequence[Vendor]) -> Verdict:
+    """Return the verdict on a conversation that is over, by its spans in this process."""
+    session = build_session(held.session_id, "conversation", observe(held.spans, {}, dialects))
+    (grade,) = grade_sessions(prepared, [session], Coverage())
+    return grade.verdict
+
+
 class _Progress:
     """How far a run is, as its step and its share. `before` are the sessions that it has already."""
 
@@ -453,7 +426,7 @@ class _Progress:
         if self._prepared is None:
             return False
         dialects = self._callbacks.configured.dialects or ()
-        return verdict_of(held, self._prepared, dialects) is Verdict.PASSED
+        return _verdict_of(held, self._prepared, dialects) is Verdict.PASSED
 
     def show(self) -> None:
         """Show the numbers."""

@@ -25,6 +25,7 @@ GONE: Mapping[str, str] = {
     "convert adk-history": "python -m spangrade.converters.convert_adk_history_to_dataset",
     "judge agreement": "judge METRIC",
     "judge check": "judge METRIC --again",
+    "run --stop-when-settled": "--compare BASELINE --fail-if worse",
     "--all-metrics": "--all",
     "--otlp-dry-run": "--send-dry-run",
     "grade --otlp": "--send URL",

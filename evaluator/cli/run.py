@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,17 +128,11 @@ def run(
     """Run an agent over golden questions, each in a session of its own, and grade the sessions.
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive, 130
-    interrupted; with --fail-if, 1 if a gate of the comparison failed, 4 if the data do not settle one; with
-    --stop-when-settled, 1 if it is worse, 4 if more questions broke than were fixed and that shows no loss.
+    interrupted; with --fail-if, 1 if a gate of the comparison failed, 4 if the data do not settle one.
     """
     compare, fail_if = this.compare, this.fail_if
     if fail_if and compare is None:
         raise typer.BadParameter("it needs --compare BASELINE", param_hint="--fail-if")
-    settles = options.stop_when_settled
-    if fail_if and settles:
-        raise typer.BadParameter(
-            "it is about all questions: expected it without --stop-when-settled", param_hint="--fail-if"
-        )
     agent, questions = asked.agent_and_dataset()
     # Conditions on questions are checked when the specification is made, which needs the dataset.
     questions = questions or loaded_settings(context).settings.run.dataset
@@ -148,9 +142,7 @@ def run(
     spec = GradeSpec.of(questions, gates, select, judge, this.name, of_run.tags, of_run.group_by)
     with at.opened(by.workers) as opened:
         # A run of the same name, or of the same branch, is another one once this one is stored.
-        baseline = None if compare is None or settles else opened.baseline(compare)
-        if settles:
-            options = replace(options, baseline=compare)
+        baseline = None if compare is None else opened.baseline(compare)
         graded = opened.run(agent, spec, options=options, out=this.out)
         sent = sent_scores(opened, graded, scores_to)
         compared = None

@@ -20,7 +20,7 @@ from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import RepeatsOf, save
 from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.judge.run import JudgeRun, Spent, spent_since
+from spangrade.evaluator.judge.run import spent_since
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 
@@ -61,20 +61,12 @@ def grade_prepared(
     output: RunOutput | None = None,
     repeats_of: RepeatsOf = lambda store, run_id: None,  # noqa: ARG005
     workers: int | None = 1,
-    *,
-    asked: tuple[JudgeRun, Spent] | None = None,
 ) -> Run:
-    """Grade by a prepared specification, as `grade_stored` does.
-
-    `asked` is a judge that was asked of the run before, and what it had spent then.
-    """
+    """Grade by a prepared specification, as `grade_stored` does."""
     if (custom := custom_keys(prepared)) is not None:
         callbacks.on_problem(Problem(prepared.dataset, custom, dropped=False))
-    if asked is None:
-        judge = prepared.judge()
-        spent_before = judge.spent
-    else:
-        judge, spent_before = asked
+    judge = prepared.judge()
+    spent_before = judge.spent
     sessions, complete = sessions_to_grade(prepared, db, callbacks)
     if gates := named_tools(prepared):
         with db.reading(derived=False, wait_s=RUN_WAIT_S) as store:

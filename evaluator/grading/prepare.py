@@ -39,7 +39,6 @@ from spangrade.evaluator.grading.selection import (
     unrecorded,
 )
 from spangrade.evaluator.grading.session_reader import SessionReader
-from spangrade.evaluator.grading.settled import Settled
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import judge_of_run
 from spangrade.evaluator.judge.run import JudgeRun
@@ -92,7 +91,6 @@ class Prepared:
     recordings: Sequence[Path] = ()
     only: frozenset[str] | None = None
     not_run: int = 0
-    settled: Settled | None = None
     reads_store: bool = False
     seen: Mapping[str, Session] = field(default_factory=dict)
     redact: Redaction | None = None
@@ -227,7 +225,6 @@ class Prepared:
             questions=len(self.questions.golden_questions),
             unreviewed=sum(question.reviewed is False for question in self.questions.golden_questions),
             not_run=self.not_run,
-            settled=self.settled,
             name=self.spec.name,
         )
 

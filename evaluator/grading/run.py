@@ -15,7 +15,6 @@ import nanoarrow as na
 
 from spangrade.evaluator.grading.metadata import Groups
 from spangrade.evaluator.grading.policy import SIMULATION
-from spangrade.evaluator.grading.settled import Settled
 from spangrade.evaluator.grading.verdict import Verdict, decided_by, exit_code
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.metrics import Failure, Inconclusive, NotApplicable, Outcome, Score
@@ -200,7 +199,6 @@ class Run:
     `groups` the results are also counted by group.
     `questions` is the number of golden questions, `unreviewed` that of those with `reviewed: false`,
     `not_run` that of the sessions that an agent was to hold and did not: the run is inconclusive for them.
-    `settled` says why questions were left out on purpose: it decides in place of failed sessions.
     `judge` is set at the end of the run, and `repeats` after it is saved, if questions have several sessions.
     `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `name` may be None.
     """
@@ -218,7 +216,6 @@ class Run:
         questions: int = 0,
         unreviewed: int = 0,
         not_run: int = 0,
-        settled: Settled | None = None,
         name: str | None = None,
     ) -> None:
         self.run_id = run_id
@@ -229,7 +226,6 @@ class Run:
         self.questions = questions
         self.unreviewed = unreviewed
         self.not_run = not_run
-        self.settled = settled
         self.name = name
         self.judge: JudgeUsage | None = None
         self.repeats: Repeats | None = None
@@ -363,11 +359,8 @@ class Run:
 
     @property
     def passed(self) -> bool:
-        """Whether every session passed, and nothing is unknown or unanswered: the exit code is 0.
-
-        Questions that were left out because the run was settled are not passed.
-        """
-        return self.exit_code is ExitCode.PASSED and self._graded_code() is ExitCode.PASSED
+        """Whether every session passed, and nothing is unknown or unanswered: the exit code is 0."""
+        return self.exit_code is ExitCode.PASSED
 
     def failures(self) -> list[SessionVerdict]:
         """Return the sessions that failed a gate, and those of which a metric or the judge broke."""
@@ -376,23 +369,15 @@ class Run:
     @property
     def exit_code(self) -> ExitCode:
         """The exit code of `spangrade grade`; 2 if some of the input could not be read."""
-        if self.settled is None:
-            return self._graded_code()
-        return decided_by(self._graded_code(self.settled), self.settled.exit_code)
+        if self.incomplete:
+            return ExitCode.BAD_INPUT
+        untested = self._unanswered or self.unapplied_gates or self.not_run
+        more = [Verdict.INCONCLUSIVE] if untested else []
+        return exit_code([*self._counts, *more], require_match=self.require_match)
 
     def decided_by(self, compared: ExitCode) -> ExitCode:
         """Return the exit code if a comparison with this one decides in place of failed sessions."""
         return decided_by(self.exit_code, compared)
-
-    def _graded_code(self, settled: Settled | None = None) -> ExitCode:
-        """Return the exit code by the sessions, and by those that are missing but not left out on purpose."""
-        if self.incomplete:
-            return ExitCode.BAD_INPUT
-        left_out = frozenset() if settled is None else settled.unasked
-        unanswered = any(question not in left_out for question in self._unanswered)
-        not_run = self.not_run and (settled is None or not settled.is_stopped)
-        untested = [Verdict.INCONCLUSIVE] if unanswered or self.unapplied_gates or not_run else []
-        return exit_code([*self._counts, *untested], require_match=self.require_match)
 
     @property
     def score_table(self) -> na.Array:
@@ -420,7 +405,6 @@ class Run:
             "verdicts": {verdict.value: number for verdict, number in self.verdicts.items()},
             "unanswered_questions": self._unanswered,
             **({"sessions_not_run": self.not_run} if self.not_run else {}),
-            **({} if self.settled is None else {"settled": self.settled.to_json()}),
             **({"broken_users": broken} if (broken := self.broken_users) else {}),
             **({"unreviewed_questions": self.unreviewed} if self.unreviewed else {}),
             "unapplied_gates": list(self.unapplied_gates),

@@ -19,8 +19,6 @@ class RunOptions:
     """How an agent is run: how often, how many at once, and its limits.
 
     None is not given: the settings fill it in. `timeout` is a number of seconds, or a text such as `2m`.
-    `baseline` is the run that `stop_when_settled` compares with, named as in `compare`; by default the one
-    that flips are shown against.
     Raises InputError for a value that cannot be used.
     """
 
@@ -67,12 +65,8 @@ class RunOptions:
         shown_default="1s, 5s",
         rare=True,
     )
-    stop_when_settled: bool = option(
-        False, "Ask no more once it is known whether a loss against the earlier run is shown; that decides."
-    )
     failed: bool = option(False, "Ask only the questions that did not pass when they were last asked.")
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")
-    baseline: str | None = None
 
     def __post_init__(self) -> None:
         check_bounds(self, "options")
@@ -83,11 +77,6 @@ class RunOptions:
                 raise FieldError(f"options.{name}", str(error)) from None
         if not self.timeout_s > 0:
             raise FieldError("options.timeout", f"expected more than 0 seconds, found {self.timeout}")
-        for name in ("failed", "resume"):
-            if self.stop_when_settled and getattr(self, name):
-                raise FieldError(
-                    "options.stop_when_settled", f"expected it without {name}, which asks a part"
-                )
         if self.rate is not None and (not (found := _RATE.fullmatch(self.rate)) or not float(found[1])):
             raise FieldError("options.rate", f"expected a rate such as 60/m or 2/s, found {self.rate!r}")
 

@@ -101,11 +101,11 @@ class _Run(SettingsTable):
             raise FieldError(f"run.{error.name.partition('.')[2]}", error.problem) from None
 
 
-# A run is completed, or stopped against another, by a command of its own, not by a setting.
+# A run is completed by a command of its own, not by a setting.
 _RUN_OPTIONS = {
     name: kind
     for name, kind in get_type_hints(RunOptions).items()
-    if name not in ("failed", "resume", "replay", "stop_when_settled", "baseline")
+    if name not in ("failed", "resume", "replay")
 }
 if TYPE_CHECKING:
     RunSettings = _Run

@@ -79,7 +79,6 @@ def head_of_run(
         _NotPassed(one.question_id or one.session_id or "–", one.verdict, one.reason, one.session_id)
         for one in run.sessions
         if one.verdict in PRECEDENCE or (run.require_match and one.verdict is Verdict.UNMATCHED)
-        if run.settled is None or one.question_id not in run.settled.unasked
     ]
     lines = [HeadLine(str(run), verdict="" if code else Verdict.PASSED)]
     notes = list(_notes_of(run))
@@ -95,7 +94,7 @@ def head_of_run(
         found = f"{len(passed_before)} broke, {len(flips.fixed)} fixed"
         found += f", {len(flips.not_known)} not known any more" if flips.not_known else ""
         passed_before = {**passed_before, **flips.not_known}
-        lines.append(HeadLine(f"against {flips.earlier.name}: {run.settled or found}"))
+        lines.append(HeadLine(f"against {flips.earlier.name}: {found}"))
         before = dict.fromkeys(one.name for one in failing if one.name not in passed_before)
         notes = [*_unchanged(flips.fixed, before), *notes]
         flipped = [
@@ -107,8 +106,7 @@ def head_of_run(
     commands = (
         [f"{again} --failed{more}", f"if it is meant so, {again} --accept{more}"] if again and failing else []
     )
-    settled = "" if run.settled is None or code is not run.settled.exit_code else str(run.settled)
-    end = _end(failing, notes, compared, stored, code, more, run.name or run.run_id, commands, settled)
+    end = _end(failing, notes, compared, stored, code, more, run.name or run.run_id, commands)
     return [*lines, *end]
 
 
@@ -203,7 +201,6 @@ def _end(
     more: str,
     run: str,
     commands: Sequence[str] = (),
-    settled: str = "",
 ) -> Iterator[HeadLine]:
     ways = _ways(failing)
     failing = [one for way in ways for one in way]
@@ -215,8 +212,8 @@ def _end(
     if notes:
         yield HeadLine(f"also: {'; '.join(notes)}")
     gates = () if compared is None else compared.gates
-    if code or gates or settled:
-        yield HeadLine(f"exit code {int(code)}: {settled or _meaning(code, compared)}")
+    if code or gates:
+        yield HeadLine(f"exit code {int(code)}: {_meaning(code, compared)}")
     if code:
         yield HeadLine(
             f"next: {' · '.join([*_next(failing, code, more, run), *commands, '--all lists the rest'])}"

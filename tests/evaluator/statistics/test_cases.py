@@ -13,7 +13,7 @@ import pytest
 from cases import cases, check
 
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.statistics import intervals, sequential, shifts
+from spangrade.evaluator.statistics import intervals, shifts
 from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, cohens_kappa, rate
 from spangrade.evaluator.statistics.comparison import differences, exact, means
@@ -41,7 +41,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cohens_kappa": lambda *counts: cohens_kappa(Confusion(*counts)),
     "corrected_rate": lambda counts, passed, others: corrected_rate(Confusion(*counts), passed, others),
     "deviation_factors": intervals.deviation_factors,
-    "e_value": sequential.e_value,
     "exact_interval": exact.interval,
     "exchange_p_value": intervals.exchange_p_value,
     "holm": differences.holm,
@@ -57,7 +56,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "rate": rate,
     "rates": lambda *questions: rates([Tries(*one) for one in questions]),
     "rates_interval": intervals.rates_interval,
-    "settlement": sequential.settlement,
     "shift": lambda slots, *rest: shifts.shift([_values(one) for one in slots], *rest),
     "student_interval": intervals.student_interval,
     "student_p_value": intervals.student_p_value,
