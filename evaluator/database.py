@@ -579,7 +579,7 @@ class Database:
     def send_scores(self, run: Run | str, url: str, *, dry_run: bool = False) -> SentScores:
         """Send the scores of a stored run to an OTLP receiver, Phoenix or MLflow, each on its span.
 
-        `run` is one, or named as in `compare`; `url` is `http://…`, `phoenix+http://…` or `mlflow+http://…`.
+        `run` is one, or named as in `compare`; `url` is that of an OTLP receiver.
         What was accepted is noted in the database, so that it is not sent again, and what was not is sent the
         next time. With `dry_run` nothing is sent: the result has the events. Raises InputError for a URL that
         cannot be used.

@@ -45,42 +45,38 @@ class Pages(NamedTuple):
         return self.url + self.links.sessions(**filters)
 
 
-_KINDS = ("", "phoenix", "mlflow")  # of destinations: what stands before the `+` of a URL's scheme
-_SEND = (
-    "Send the scores, each once: as evaluation events to an OTLP receiver, or to the API of Phoenix "
-    "(phoenix+http://…) or MLflow (mlflow+http://…)."
-)
+_SEND = "Send the scores, each once, as evaluation events to an OTLP receiver."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoresTo:
-    """Where the scores of a run are sent: an OTLP receiver, Phoenix or MLflow."""
+    """Where the scores of a run are sent."""
 
     send: str | None = option(None, _SEND, metavar="URL", rare=True)
     send_dry_run: bool = option(False, "With --send: print what would be sent.", rare=True)
 
     def __post_init__(self) -> None:
         if self.send is not None:
-            destination_url(self.send)
+            receiver_url(self.send)
         elif self.send_dry_run:
             raise FieldError("send_dry_run", "expected --send, too")
 
 
-def destination_url(url: str, field: str = "send") -> str:
-    """Return the URL of a destination in one form. Raises FieldError, of `field`, for another URL."""
+def receiver_url(url: str, field: str = "send") -> str:
+    """Return the URL of an OTLP receiver in one form. Raises FieldError, of `field`, for another URL."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url)
-        kind, _, scheme = parts.scheme.rpartition("+")
-        fits = kind in _KINDS and scheme in ("http", "https") and parts.hostname and (parts.port or True)
+        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
     except ValueError:
         fits = False
     if not fits or "@" in parts.netloc or parts.query or parts.fragment:
-        forms = ", ".join(f"{kind}+" * bool(kind) + "http://HOST:PORT" for kind in _KINDS)
-        raise FieldError(field, f"expected {forms} or the same with https; keys are given in the environment")
-    path = parts.path.rstrip("/")
-    return f"{parts.scheme}://{parts.netloc}{path if kind else path.removesuffix('/v1/logs')}"
+        expected = "expected http://HOST:PORT or https://…; keys are given in the environment"
+        if url.startswith(("phoenix+", "mlflow+")):
+            expected += "; did you mean --send-dry-run, whose events a script hands over (docs/watch.md)?"
+        raise FieldError(field, expected)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1/logs')}"
 
 
 def checked_public_url(url: str) -> str:
@@ -151,7 +147,7 @@ class WatchOptions:
     def __post_init__(self) -> None:
         self.notify_since_ns  # noqa: B018 (it raises)
         if self.send is not None:
-            destination_url(self.send, "options.send")
+            receiver_url(self.send, "options.send")
         if self.public_url is not None:
             object.__setattr__(self, "public_url", checked_public_url(self.public_url))
         for name in ("idle_s", "every_s"):

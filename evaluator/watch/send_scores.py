@@ -1,7 +1,7 @@
-"""Scores for a destination, each sent once: the option `--send` of `grade`, `run` and `watch`.
+"""Scores as events for an OTLP receiver, each sent once: the option `--send` of `grade`, `run` and `watch`.
 
-What is sent is written before, and marked once the destination has accepted it. After an interruption the
-same score, with its time and run, is sent again, so that a destination which has it already can tell.
+What is sent is written before, and marked once the receiver has accepted it. After an interruption the same
+score, with its time and run, is sent again, so that a receiver which has it already can tell.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.evaluator.metrics.stored_values import stored_thresholds
 from spangrade.evaluator.watch.deliveries import Attempt, Delivery
-from spangrade.evaluator.watch.destinations import Destination, Scored, destination_at
-from spangrade.evaluator.watch.events import SpanPlace, evaluator_of, events_of
-from spangrade.evaluator.watch.options import destination_url
+from spangrade.evaluator.watch.events import evaluator_of, events_of
+from spangrade.evaluator.watch.options import receiver_url
 from spangrade.evaluator.watch.tables import check_sent_scores, create_sent_scores, sql
+from spangrade.evaluator.watch.telemetry import Events
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.terminal import counted
@@ -69,7 +69,7 @@ class SentScores(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A score that is to be sent: its row in the table of what was sent, its event, and what it replaces."""
+    """A score that is to be sent: its row in the table of what was sent, and its event."""
 
     session_id: str
     question_id: str
@@ -79,7 +79,7 @@ class _Row(NamedTuple):
     trace_id: str
     span_id: str | None
     time_ns: int
-    scored: Scored
+    event: Mapping[str, Any]
     is_written: bool
 
     @property
@@ -89,19 +89,21 @@ class _Row(NamedTuple):
 
 
 class Sender:
-    """Sends scores to a destination, each once, and notes in a database what was sent."""
+    """Sends scores to an OTLP receiver, each once, and notes in a database what was sent.
 
-    def __init__(
-        self, stored: Stored, destination: Destination, clock: Callable[[], int] = time.time_ns
-    ) -> None:
+    Events have the instrumentation scope `scope`.
+    """
+
+    def __init__(self, stored: Stored, url: str, scope: str, clock: Callable[[], int] = time.time_ns) -> None:
         self._stored = stored
-        self._destination = destination
+        self._url = receiver_url(url)
+        self._receiver = Events(self._url, scope)
         self._clock = clock
 
     def send(self, events: Sequence[Mapping[str, Any]], times: Sequence[int]) -> list[str | None]:
         """Send events of scores; return why each was not accepted: "" if it was, None if it was before."""
         with self._stored.reading(wait_s=RUN_WAIT_S, derived=False) as store:
-            rows = unsent(store, self._destination.url, events, times)
+            rows = unsent(store, self._url, events, times)
         waiting = [row for row in rows if row is not None]
         errors = iter(self._send(waiting) if waiting else [])
         return [None if row is None else next(errors) for row in rows]
@@ -114,16 +116,16 @@ class Sender:
         errors = iter(self.send(events, times))
         found = [[error for _, error in zip(body["events"], errors, strict=False)] for body in bodies]
         return [
-            Attempt(one, next((f"{self._destination.url} {error}" for error in of_one if error), ""))
+            Attempt(one, next((f"{self._url} {error}" for error in of_one if error), ""))
             for one, of_one in zip(deliveries, found, strict=True)
         ]
 
     def close(self) -> None:
         """Close the connections."""
-        self._destination.close()
+        self._receiver.close()
 
     def _send(self, rows: Sequence[_Row]) -> list[str]:
-        endpoint = {"endpoint": self._destination.url}
+        endpoint = {"endpoint": self._url}
         with self._stored.writing(wait_s=RUN_WAIT_S) as store:
             create_sent_scores(store)
             if new := [row.values for row in rows if not row.is_written]:
@@ -133,15 +135,12 @@ class Sender:
                     endpoint,
                     incoming=arrow_rows(new, _TYPES),
                 )
-        errors = self._destination.send([row.scored for row in rows])
-        if accepted := [row.values for row, error in zip(rows, errors, strict=True) if not error]:
-            with self._stored.writing(wait_s=RUN_WAIT_S) as store:
-                store.query(
-                    sql("mark_sent"),
-                    {**endpoint, "now": self._clock()},
-                    accepted=arrow_rows(accepted, _TYPES),
-                )
-        return errors
+        if not self._receiver.send([(row.event, row.time_ns) for row in rows]):
+            return ["refused the events"] * len(rows)
+        accepted = arrow_rows([row.values for row in rows], _TYPES)
+        with self._stored.writing(wait_s=RUN_WAIT_S) as store:
+            store.query(sql("mark_sent"), {**endpoint, "now": self._clock()}, accepted=accepted)
+        return [""] * len(rows)
 
 
 def send_scores(
@@ -152,12 +151,12 @@ def send_scores(
     dry_run: bool = False,
     clock: Callable[[], int] = time.time_ns,
 ) -> SentScores:
-    """Send the gates and requested metrics of a stored run to a destination; return what was sent.
+    """Send the gates and requested metrics of a stored run to a receiver; return what was sent.
 
-    A score that the destination already has, of whichever run, is not sent again. With `dry_run` nothing is
+    A score that the receiver already has, of whichever run, is not sent again. With `dry_run` nothing is
     sent or stored. Raises InputError for a URL that cannot be used.
     """
-    done = SentScores(destination_url(url))
+    done = SentScores(receiver_url(url))
     with stored.reading(wait_s=RUN_WAIT_S) as store:
         run = read_run(store, run_id)
         evaluators = _evaluators(store, run)
@@ -166,11 +165,11 @@ def send_scores(
         for batch in _events(stored, grades, evaluators, run_id):
             with stored.reading(wait_s=RUN_WAIT_S, derived=False) as store:
                 rows = unsent(store, done.endpoint, batch, [clock()] * len(batch))
-            shown = [*done.events, *(row.scored.event for row in rows if row is not None)]
+            shown = [*done.events, *(row.event for row in rows if row is not None)]
             before = done.sent_before + rows.count(None)
             done = done._replace(events=shown, unsent=len(shown), sent_before=before)
         return done
-    with closing(Sender(stored, destination_at(url, semconv.SCOPE_OF_GRADE), clock)) as sender:
+    with closing(Sender(stored, url, semconv.SCOPE_OF_GRADE, clock)) as sender:
         for batch in _events(stored, grades, evaluators, run_id):
             errors = sender.send(batch, [clock()] * len(batch))
             refused = [error for error in errors if error]
@@ -222,21 +221,19 @@ def unsent(
                 continue
             time_ns, run_id = known.time_ns, known.run_id
             attributes = {**attributes, semconv.RUN_ID: run_id}
-        place = SpanPlace(event["trace_id"], event["span_id"])
-        replaces = tuple(one for one in dict.fromkeys(known.places if known else ()) if one != place)
-        scored = Scored({**event, "attributes": attributes}, time_ns, replaces)
-        rows.append(_Row(*key, content, run_id, *place, time_ns, scored, is_written))
+        place = (event["trace_id"], event["span_id"])
+        row = _Row(*key, content, run_id, *place, time_ns, {**event, "attributes": attributes}, is_written)
+        rows.append(row)
     return rows
 
 
 class _Sent(NamedTuple):
-    """What was last sent of a score, and all places where the destination has, or may have, one."""
+    """What was last sent of a score."""
 
     content: str
     run_id: str
     time_ns: int
     accepted: bool
-    places: tuple[SpanPlace, ...]
 
 
 def _last_sent(
@@ -246,12 +243,9 @@ def _last_sent(
         return {}
     ids = sorted({_key(event)[0] for event in events})
     rows = store.query(sql("last_sent"), {"endpoint": endpoint}, wanted=arrow_column("session_id", ids))
-    last: dict[tuple[str, str, str], _Sent] = {}
-    for session_id, question_id, metric, content, run_id, time_ns, trace_id, span_id, accepted in rows:
-        key, place = (session_id, question_id, metric), SpanPlace(trace_id, span_id)
-        earlier = () if accepted or key not in last else last[key].places
-        last[key] = _Sent(content, run_id, time_ns, accepted, (*earlier, place))
-    return last
+    return {
+        (session_id, question_id, metric): _Sent(*sent) for session_id, question_id, metric, *sent in rows
+    }
 
 
 def _key(event: Mapping[str, Any]) -> tuple[str, str, str]:

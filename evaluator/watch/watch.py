@@ -39,7 +39,6 @@ from spangrade.evaluator.watch import deliveries
 from spangrade.evaluator.watch.alert_messages import change_body, change_id
 from spangrade.evaluator.watch.alerts import AlarmChange, Alerts, end_removed
 from spangrade.evaluator.watch.deliveries import OTLP, SCORES, WEBHOOK, Counts
-from spangrade.evaluator.watch.destinations import destination_at
 from spangrade.evaluator.watch.options import WatchOptions, WebhookFormat
 from spangrade.evaluator.watch.progress import Moment, Progress, Waiting, contents
 from spangrade.evaluator.watch.record import Channels, WatchedGrade, record, record_unchanged
@@ -449,7 +448,7 @@ class Watch:
 
 
 def _sender(stored: DatabaseFile, url: str) -> Sender:
-    return Sender(stored, destination_at(url, semconv.SCOPE_OF_WATCH))
+    return Sender(stored, url, semconv.SCOPE_OF_WATCH)
 
 
 def _lacks_budget(grade: Grade) -> bool:

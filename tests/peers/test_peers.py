@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from paths import ROOT
 from receiving import receiver
 from watching import rows
 
 import spangrade
-from spangrade.evaluator.watch.destinations import Scored, destination_at
-from spangrade.evaluator.watch.events import SpanPlace
-from spangrade.tracer import semconv
 
 pytest.importorskip("rotel", reason="the peers are not installed: the group `peers` has them")
 
@@ -167,17 +165,22 @@ def expected(db: Path) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def provenance(db: Path, session_id: str) -> dict[str, str]:
-    return {
-        "gen_ai.conversation.id": session_id,
-        "gen_ai.evaluation.evaluator.name": "spangrade",
-        "gen_ai.evaluation.evaluator.version": spangrade.__version__,
-        "gen_ai.evaluation.evaluator.type": "deterministic",
-        "gen_ai.evaluation.score.label": "pass" if session_id == "about-A1" else "fail",
-        "otel.scope.name": "spangrade.grade",
-        "spangrade.run_id": rows(db, "SELECT DISTINCT run_id FROM sent_scores")[0][0],
-        "spangrade.verdict": "passed" if session_id == "about-A1" else "failed",
-    }
+def hand_over(db: Path, to: str, **environment: str) -> None:
+    """Run a recipe of docs/watch.md on the scores that a grade would send."""
+    _, _, text = (ROOT / "docs" / "watch.md").read_text().partition(f"`scores_to_{to}.py` ")
+    program = text.partition("```python\n")[2].partition("```")[0]
+    program = program.replace("http://localhost:6006", environment.pop("PHOENIX", ""))
+    events = [line for line in grade(db, "http://localhost", "--send-dry-run") if line.startswith("{")]
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command,
+        input="".join(f"{one}\n" for one in events),
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    assert (done.returncode, len(events)) == (0, 2), done.stderr
 
 
 def in_phoenix(url: str, db: Path) -> list[dict[str, Any]]:
@@ -185,121 +188,27 @@ def in_phoenix(url: str, db: Path) -> list[dict[str, Any]]:
     return ask(f"{url}/v1/projects/default/span_annotations?{named}&limit=1000")["data"]
 
 
-def test_scores_go_to_phoenix_once(phoenix: str, tmp_path: Path) -> None:
+def test_scores_are_handed_over_to_phoenix(phoenix: str, tmp_path: Path) -> None:
     db = record(tmp_path, phoenix)
     there = ask(f"{phoenix}/v1/projects/default/spans?limit=1000")["data"]
     assert {(one["context"]["trace_id"], one["context"]["span_id"]) for one in there} >= spans(db)
-
-    assert (
-        grade(db, f"phoenix+{phoenix}", "--send-dry-run")[-1]
-        == f"2 scores would be sent to phoenix+{phoenix}"
-    )
-    assert in_phoenix(phoenix, db) == []
-    assert grade(db, f"phoenix+{phoenix}")[-1] == f"2 scores sent to phoenix+{phoenix}"
-    first = in_phoenix(phoenix, db)
-    found = {
-        one["metadata"]["gen_ai.conversation.id"]: (one["span_id"], *one["result"].values(), one["metadata"])
-        for one in first
-    }
-    assert found == {
-        name: (span_id, label, value, reason, provenance(db, name))
-        for name, (_, span_id, value, label, reason) in expected(db).items()
-    }
-    assert {(one["name"], one["annotator_kind"]) for one in first} == {("tool_success_rate", "CODE")}
-
-    assert grade(db, f"phoenix+{phoenix}")[-1] == f"0 scores sent to phoenix+{phoenix}; 2 sent before"
-    forget(db)
-    assert grade(db, f"phoenix+{phoenix}")[-1] == f"2 scores sent to phoenix+{phoenix}"
-    assert [one | {"updated_at": ""} for one in in_phoenix(phoenix, db)] == [
-        one | {"updated_at": ""} for one in first
-    ]
-
-    moved(f"phoenix+{phoenix}", db)
-    labels = {one["span_id"]: one["result"]["label"] for one in in_phoenix(phoenix, db)}
-    assert sorted(labels.values()) == ["pass", "pass", "superseded"]
-
-
-def in_mlflow(url: str, db: Path) -> list[dict[str, Any]]:
-    ids = sorted({trace_id for trace_id, _ in spans(db)})
-    infos = [ask(f"{url}/api/3.0/mlflow/traces/tr-{one}")["trace"]["trace_info"] for one in ids]
-    return [one for info in infos for one in info.get("assessments", ())]
-
-
-def test_scores_go_to_mlflow_once(mlflow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    db = record(tmp_path, mlflow, OTEL_EXPORTER_OTLP_HEADERS="x-mlflow-experiment-id=0")
-    monkeypatch.chdir(tmp_path)
-    from mlflow import MlflowClient
-
-    client = MlflowClient(mlflow)
-    traces = {trace_id for trace_id, _ in spans(db)}
-    there = {(name, one.span_id) for name in traces for one in client.get_trace(f"tr-{name}").data.spans}
-    assert there == spans(db)
-
-    assert grade(db, f"mlflow+{mlflow}")[-1] == f"2 scores sent to mlflow+{mlflow}"
-    first = in_mlflow(mlflow, db)
-    found = {
-        one["metadata"]["gen_ai.conversation.id"]: (
-            one["trace_id"],
-            one["span_id"],
-            one["feedback"]["value"],
-            one["rationale"],
-            one["metadata"],
+    for _ in range(2):  # the second time it replaces the first
+        hand_over(db, "phoenix", PHOENIX=phoenix)
+        found = sorted((one["span_id"], *one["result"].values()) for one in in_phoenix(phoenix, db))
+        assert found == sorted(
+            (span_id, label, value, reason) for _, span_id, value, label, reason in expected(db).values()
         )
-        for one in first
-    }
-    assert found == {
-        name: (f"tr-{trace_id}", span_id, value, reason, provenance(db, name))
-        for name, (trace_id, span_id, value, _, reason) in expected(db).items()
-    }
-    assert [one["source"] for one in first] == [{"source_type": "CODE", "source_id": "spangrade"}] * 2
-
-    assert grade(db, f"mlflow+{mlflow}")[-1] == f"0 scores sent to mlflow+{mlflow}; 2 sent before"
-    forget(db)
-    assert grade(db, f"mlflow+{mlflow}")[-1] == f"2 scores sent to mlflow+{mlflow}"
-    assert in_mlflow(mlflow, db) == first
-
-    moved(f"mlflow+{mlflow}", db)
-    valid = [one for one in in_mlflow(mlflow, db) if one["valid"]]
-    assert [one["feedback"]["value"] for one in valid] == [1.0, 1.0]
 
 
-def forget(db: Path) -> None:
-    """Make it so that the answers to what was sent were lost."""
-    from spangrade.tracer.store import Store
-
-    with Store.open(db, wait_s=10) as store:
-        store.query("UPDATE sent_scores SET sent_ns = NULL")
-
-
-def moved(url: str, db: Path) -> None:
-    """Send a score of the session that failed again: it passes now, on another span of another trace."""
-    with spangrade.open(db) as opened:
-        events = opened.send_scores(opened.runs()[0].run_id, "http://127.0.0.1:1", dry_run=True).events
-    event = next(one for one in events if one["attributes"][semconv.CONVERSATION_ID] == "about-A2")
-    call = "SELECT trace_id, span_id FROM tool_interactions WHERE session_id = 'about-A1'"
-    ((trace_id, span_id),) = rows(db, call)
-    attributes: Mapping[str, Any] = event["attributes"] | {
-        semconv.EVALUATION_SCORE_VALUE: 1.0,
-        semconv.EVALUATION_SCORE_LABEL: "pass",
-    }
-    new = {"trace_id": trace_id, "span_id": span_id, "attributes": attributes}
-    destination = destination_at(url, semconv.SCOPE_OF_GRADE)
-    try:
-        place = SpanPlace(event["trace_id"], event["span_id"])
-        assert destination.send([Scored(new, time.time_ns(), (place,))]) == [""]
-    finally:
-        destination.close()
-
-
-def test_a_span_that_is_not_there_is_named(phoenix: str, mlflow: str, tmp_path: Path) -> None:
-    db = record(tmp_path, "")
-    urls = {f"phoenix+{phoenix}": "span", f"mlflow+{mlflow}": "trace"}
-    for url, what in urls.items():
-        with spangrade.open(db) as opened:
-            sent = opened.send_scores(opened.grade(gates=GATE), url)
-        trace_id, span_id, *_ = expected(db)["about-A1"]
-        name = span_id if what == "span" else f"tr-{trace_id}"
-        assert (sent.sent, sent.unsent, sent.error) == (0, 2, f"does not have {what} {name}")
+def test_scores_are_handed_over_to_mlflow(mlflow: str, tmp_path: Path) -> None:
+    db = record(tmp_path, mlflow, OTEL_EXPORTER_OTLP_HEADERS="x-mlflow-experiment-id=0")
+    hand_over(db, "mlflow", MLFLOW_TRACKING_URI=mlflow)
+    ids = sorted({trace_id for trace_id, _ in spans(db)})
+    infos = [ask(f"{mlflow}/api/3.0/mlflow/traces/tr-{one}")["trace"]["trace_info"] for one in ids]
+    given = [one for info in infos for one in info.get("assessments", ())]
+    assert sorted((one["span_id"], one["feedback"]["value"], one["rationale"]) for one in given) == sorted(
+        (span_id, value, reason) for _, span_id, value, _, reason in expected(db).values()
+    )
 
 
 def test_spans_come_through_a_collector_as_they_are(tmp_path: Path) -> None:

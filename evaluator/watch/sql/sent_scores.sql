@@ -1,4 +1,4 @@
--- The scores that were sent to a destination: the last row of a session, question and metric is what it has, or may have.
+-- The scores that were sent to a receiver: the last row of a session, question and metric is what it has, or may have.
 -- It is written before the score is sent, which has its run and time also when sent again.
 CREATE TABLE IF NOT EXISTS sent_scores (
     endpoint     VARCHAR NOT NULL,

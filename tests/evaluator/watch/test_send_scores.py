@@ -1,4 +1,4 @@
-"""`--send` of `grade` and `run`, and its other name `--otlp`: scores as events, over real HTTP, each once."""
+"""`--send` of `grade` and `run`: scores as events, over real HTTP, each once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spangrade.evaluator.watch.send_scores import send_scores
 from spangrade.tracer.store import Store
 
 SENT = "SELECT session_id, metric, sent_ns IS NOT NULL FROM sent_scores ORDER BY ALL"
-URLS = "--send: expected http://HOST:PORT, phoenix+http://HOST:PORT, mlflow+http://HOST:PORT or the same with"
+URLS = "--send: expected http://HOST:PORT or https://…"
 AGAIN = "2 scores not sent, 0 sent; grade the same sessions with --send to send the rest"
 
 
@@ -91,7 +91,7 @@ def test_scores_are_sent_once(db: Path) -> None:
 def test_a_score_that_changes_and_changes_back_is_sent_each_time(db: Path) -> None:
     with http_sink() as sink:
         for gate in ("tool_success_rate>=1", "tool_success_rate>=0", "tool_success_rate>=1"):
-            run("grade", "--metric", gate, "--otlp", sink.endpoint)
+            run("grade", "--metric", gate, "--send", sink.endpoint)
         of_bad = [one for one in sink.events() if one["gen_ai.conversation.id"] == "bad"]
     assert [one["gen_ai.evaluation.score.label"] for one in of_bad] == ["fail", "pass", "fail"]
     assert len(sink.logs) == 4
@@ -157,7 +157,7 @@ def test_a_dry_run_prints_the_events_and_sends_and_stores_nothing(db: Path) -> N
         shown = [json.loads(line) for line in dry.out[-3:-1]]
         flat = [{"event": "gen_ai.evaluation.result", **one.pop("attributes"), **one} for one in shown]
         assert by_session(flat) == both(db)
-        as_json = grade(sink.endpoint, "--otlp-dry-run", "--format", "json").out
+        as_json = grade(sink.endpoint, "--send-dry-run", "--format", "json").out
         made = json.loads("\n".join(as_json))["sent"]
         number = len(made.pop("events"))
         counts = {"sent": 0, "sent_before": 0, "unsent": 2}
@@ -174,7 +174,7 @@ def test_run_sends_what_the_agent_did_with_its_question(
     Path("agent.py").write_text("def answer(text):\n    return text\n")
     Path("golden.json").write_text('{"id": "a", "user_inputs": "hello", "required_texts": ["hello"]}')
     with http_sink() as sink:
-        done = run("run", "agent.py:answer", "golden.json", "--otlp", sink.endpoint)
+        done = run("run", "agent.py:answer", "golden.json", "--send", sink.endpoint)
         got = {one["gen_ai.evaluation.name"]: one for one in sink.events()}
     assert (done.code, done.out[-1]) == (0, f"{len(got)} scores sent to {sink.endpoint}")
     one = got["required_texts"]
@@ -220,7 +220,7 @@ def test_a_judge_is_named_where_it_is_known(db: Path, monkeypatch: pytest.Monkey
         gemini.answer = lambda _: json.dumps({"reason": "close", "score": 4})
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", gemini.url)
         asked = ("--metric", "goal_reached@judge", "--metric", GATE, "--judge-model", judge)
-        run("grade", "golden.json", *asked, "--otlp", sink.endpoint)
+        run("grade", "golden.json", *asked, "--send", sink.endpoint)
         found = {
             one["gen_ai.evaluation.name"]: (
                 one.get("gen_ai.evaluation.evaluator.type"),
@@ -249,10 +249,10 @@ def test_a_deleted_session_leaves_nothing_of_what_was_sent(db: Path) -> None:
     ("given", "problem"),
     [
         (("--send", "collector:4318"), URLS),
-        (("--otlp", "http://me:key@host"), URLS),
+        (("--send", "http://me:key@host"), URLS),
         (("--send", "phoenix+http://host:x"), URLS),
         (("--send", "zipkin+http://host"), URLS),
-        (("--otlp-dry-run",), "--send-dry-run: expected --send, too"),
+        (("--send-dry-run",), "--send-dry-run: expected --send, too"),
         (("--send", "http://host", "--dry-run"), "--send: expected it without --dry-run"),
     ],
 )
