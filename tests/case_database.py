@@ -1,4 +1,4 @@
-"""A database of the sessions of `tests/cases/derive`: one for each value of its numbers and outcomes."""
+"""Databases to look at: of the sessions of `tests/cases/derive`, one for each value, and of labelled ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from cases import FOLDER, changed
 from made_once import made_once
+from otlp_sessions import Call, Said, write_sessions
 
 import spangrade
 from spangrade.tracer.span import Span
@@ -33,9 +34,13 @@ def _own(number: int, spans: list[dict[str, Any]]) -> list[Span]:
     made = []
     for one in spans:
         span = Span(**one)
-        times = {key: getattr(span, key) + number * 7_200_000_000_000 for key in ("start_ns", "end_ns")}
+        late = number * 7_200_000_000_000
+        events = [{**one, "time_ns": one["time_ns"] + late} for one in span.events]
+        times = {key: getattr(span, key) + late for key in ("start_ns", "end_ns")}
         own = {**span.attributes, "gen_ai.conversation.id": f"conv-{number}"}
-        made.append(span._replace(trace_id=f"{number:08x}{span.trace_id[8:]}", attributes=own, **times))
+        made.append(
+            span._replace(trace_id=f"{number:08x}{span.trace_id[8:]}", attributes=own, events=events, **times)
+        )
     return made
 
 
@@ -50,3 +55,31 @@ def _make(db: Path) -> None:
     opened = spangrade.open(db)
     opened.grade(gates=GATES[:1], name="before")
     opened.grade(gates=GATES, name="after")
+
+
+WORKS = [Said("Where is it?", calls=[Call("look_up", {"id": 1})])]
+FAILS = [Said("Where is it?", calls=[Call("look_up", {"id": 1}, error="no such order")])]
+
+
+def labelled() -> Path:
+    """Return a database of thirty sessions, ten of which fail, labelled by two people: not to be changed.
+
+    Ann labels all, otherwise than the metric three of them, bob ten.
+    """
+    return made_once("labelled-by-two", _labelled)
+
+
+def _labelled(path: Path) -> None:
+    opened = spangrade.open(path)
+    sessions = [(f"s{number:02}", FAILS if number < 10 else WORKS) for number in range(30)]
+    opened.import_files(write_sessions(path.with_suffix(".jsonl"), sessions))
+    opened.grade(gates="tool_success_rate>=0.9")
+    anns = [
+        {"value": "pass" if (number >= 10) != (number in (3, 20, 21)) else "fail", "note": f"note {number}"}
+        for number in range(30)
+    ]
+    given = [{"by": "ann", **one} for one in anns] + [{"by": "bob", "value": "fail"}] * 10
+    ids = [session_id for session_id, _ in (*sessions, *sessions[:10])]
+    opened.labels(
+        [{"session_id": one, "name": "tool_success_rate", **row} for one, row in zip(ids, given, strict=True)]
+    )

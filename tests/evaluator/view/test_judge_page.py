@@ -8,10 +8,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from case_database import labelled
 from command_line import Spangrade
 from hard_sessions import store_session
-from made_once import copy_of, made_once
-from otlp_sessions import Call, Said, write_sessions
+from made_once import copy_of
 from pages import dangers, elements, find_all, name, parsed, text
 from serving import Served, serving
 
@@ -21,29 +21,13 @@ from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
-WORKS = [Said("Where is it?", calls=[Call("look_up", {"id": 1})])]
-FAILS = [Said("Where is it?", calls=[Call("look_up", {"id": 1}, error="no such order")])]
 METRIC = "tool_success_rate"
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """Thirty sessions of which ten fail; ann labels all, otherwise than the metric three of them, bob ten."""
-    return copy_of(made_once("labelled-by-two", _labelled), tmp_path / "s.duckdb")
-
-
-def _labelled(path: Path) -> None:
-    opened = package.open(path)
-    sessions = [(f"s{number:02}", FAILS if number < 10 else WORKS) for number in range(30)]
-    opened.import_files(write_sessions(path.with_suffix(".jsonl"), sessions))
-    opened.grade(gates=f"{METRIC}>=0.9")
-    anns = [
-        {"value": "pass" if (number >= 10) != (number in (3, 20, 21)) else "fail", "note": f"note {number}"}
-        for number in range(30)
-    ]
-    given = [{"by": "ann", **one} for one in anns] + [{"by": "bob", "value": "fail"}] * 10
-    ids = [session_id for session_id, _ in (*sessions, *sessions[:10])]
-    opened.labels([{"session_id": one, "name": METRIC, **row} for one, row in zip(ids, given, strict=True)])
+    return copy_of(labelled(), tmp_path / "s.duckdb")
 
 
 @pytest.fixture
