@@ -15,6 +15,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ def changed(given: Any, place: str, value: Any) -> Any:
 
 def as_json(value: Any) -> Any:
     """Return a value as JSON: records by their fields, without those that are as their defaults."""
+    if isinstance(value, Enum):
+        return value.value
     if is_dataclass(value) and not isinstance(value, type):
         defaults = {one.name: one.default for one in fields(value)}
         known = {one.name: getattr(value, one.name) for one in fields(value)}
