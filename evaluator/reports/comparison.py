@@ -288,7 +288,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield from _line(
             "question", f"unanswered in the {side}", getattr(comparison, f"unanswered_in_{side}")
         )
-    for text, is_relaxed in (("relaxed in the second", True), ("that expect something else", False)):
+    for text, is_relaxed in (("relaxed in the second", True), ("with other expectations", False)):
         changed = [
             f"{one.question} ({one.what})"
             for one in comparison.changed_questions

@@ -288,12 +288,12 @@ def _moved(comparison: Comparison, before: Iterable[str]) -> Iterator[str]:
                 "–" if mean is None else f"{mean:.4g}" for mean in (change.first, change.second)
             )
             yield f"{change.metric} {change.change} ({means})"
-    for what, is_relaxed in (("relaxed", True), ("that expect something else", False)):
+    for what, is_relaxed in (("relaxed", True), ("with other expectations", False)):
         ids = dict.fromkeys(
             one.question for one in comparison.changed_questions if one.is_relaxed is is_relaxed
         )
         if ids:
-            yield f"{counted(len(ids), 'question')} {what}: {_named(ids)}"
+            yield f"questions {what}: {_named(ids)}"
     yield from left_out(comparison)
 
 
