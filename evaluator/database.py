@@ -966,6 +966,26 @@ class Database:
             results.insert(0, at_least_compared(min_compared, comparison))
         return Compared(comparison, tuple(results))
 
+    def run_to_show(self, named: str) -> str | None:
+        """Return the id of the run that `show` is to show: None if a session, or nothing, has this name.
+
+        A session's whole id comes before the name of a run, and that before the beginning of a session's id.
+        """
+        from spangrade.evaluator.grading.run_list import find_run_id, is_name_of_run
+
+        begins = (
+            "SELECT bool_or(session_id = $id), count(*) FROM derived.sessions "
+            "WHERE starts_with(session_id, $id)"
+        )
+        with self.stored.reading() as store:
+            ((is_whole, number),) = store.query(begins, {"id": named})
+            if is_whole or (number and not is_name_of_run(store, named)):
+                return None
+            try:
+                return find_run_id(store, named)
+            except InputError:
+                return None
+
     def explain(
         self,
         run: str | None = None,

@@ -41,7 +41,6 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("show",): ("conversation-1",),
     ("runs",): (),
     ("compare",): ("first", "second", "--out", "out"),
-    ("explain",): ("first",),
     ("audit",): ("golden.json", "--out", "out"),
     ("trend",): ("tool_success_rate",),
     ("view",): ("--export", "pages"),

@@ -36,7 +36,11 @@ COMMANDS: Mapping[str, Command] = {
         "init agent.py:answer",
     ),
     "run": Command(FIRST_DAY, "Ask an agent golden questions, grade it, and say what flipped.", "run"),
-    "show": Command(FIRST_DAY, "Show what an agent did in one session, and its verdict.", "show order-3f2a"),
+    "show": Command(
+        FIRST_DAY,
+        "Show what an agent did in a session, or why sessions of a run failed.",
+        "show order-3f2a",
+    ),
     "compare": Command(
         FIRST_DAY,
         "Compare two runs, or two selections of sessions.",
@@ -48,11 +52,6 @@ COMMANDS: Mapping[str, Command] = {
         GOLDEN,
         "Grade stored sessions by golden questions, or by gates alone.",
         "grade golden.json --spans spans.jsonl",
-    ),
-    "explain": Command(
-        GOLDEN,
-        "Show why sessions failed, those that failed alike together, and what tells them apart.",
-        "explain latest",
     ),
     "convert": Command(
         GOLDEN,

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from spangrade.evaluator.cli.options import Every, Printed, Selected, StoredIn
-from spangrade.evaluator.cli.output import show_comparison
+from spangrade.evaluator.cli.output import show, show_comparison
 from spangrade.evaluator.statistics.comparison.by import ComparedBy
 from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
 
@@ -65,10 +65,17 @@ def compare(
 ) -> None:
     """Compare two runs, or two selections of sessions: what got better or worse, and what flipped.
 
+    With --all also why sessions of the second run failed, as `show RUN` has it.
+
     Exit codes: 0 without gates or if all pass, 1 a gate failed, 2 bad input, 4 the data do not settle a gate.
     """
     with at.opened() as opened:
         compared = opened.compare(**values_of(sides), select=select)
+        # Why sessions of the second run failed, against those that pass in it and in the first.
+        runs = [one.run_id for one in compared.comparison[:2]]
+        failures = opened.explain(runs[1], baseline=runs[0], select=select) if every.all and runs[1] else []
+    from spangrade.evaluator.reports.clusters import cluster_json, explained
+
     code = compared.exit_code(inconclusive_ok=outcome.inconclusive_ok)
     if outcome.out is not None:
         from spangrade.evaluator.reports.comparison import write_comparison
@@ -76,8 +83,11 @@ def compare(
         write_comparison(compared, outcome.out, stored=opened.stored)
     if printed.as_table:
         show_comparison(opened, compared, code, every=every.all)
+        if failures:
+            show(explained(failures))
     else:
         from spangrade.evaluator.reports.comparison import comparison_json
 
-        printed.write(comparison_json(*compared), "metrics")
+        more = {"failures": list(map(cluster_json, failures))} if every.all else {}
+        printed.write({**comparison_json(*compared), **more}, "metrics")
     raise typer.Exit(code)

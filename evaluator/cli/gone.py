@@ -16,6 +16,7 @@ GONE: Mapping[str, str] = {
     "schema": "lint --schema",
     "derive": "doctor --derive-all",
     "metrics": "lint --metrics",
+    "explain": "show RUN",
     "convert promptfoo": "convert FILE",
     "convert inspect": "convert FILE",
     "convert deepeval": "convert FILE",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from spangrade import Selection
 from spangrade.evaluator.cli.declare import Only
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.fields import option
 from spangrade.tracer.base.terminal import LogFormat, LogLevel, log_of_service
 
 if TYPE_CHECKING:
@@ -87,13 +87,6 @@ class Graders:
         shown_default="the number of CPUs, up to 4; 1 below 4,000 sessions",
         rare=True,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneSession:
-    """A session."""
-
-    session: str = argument(REQUIRED, "A session's id, or the beginning of one.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,11 @@ def no_run(text: str, path: Path) -> InputError:
     return InputError(f'no run "{text}" in {path}: {help_}')
 
 
+def is_name_of_run(store: Store, text: str) -> bool:
+    """Return whether a text is `latest`, a branch (`branch:NAME`), or the name of a run."""
+    return text == LATEST or text.startswith(BRANCH) or newest_of_name(store, text) is not None
+
+
 def find_run_id(store: Store, text: str) -> str:
     """Return the id of the run that a name, an id or an unambiguous beginning of an id names.
 

@@ -233,7 +233,7 @@ def _next(failing: Sequence[_NotPassed], code: ExitCode, more: str, run: str) ->
         return [f"spangrade lint{more}"]
     ids = [one.session_id for one in failing if one.session_id is not None]
     commands = [f"spangrade show {ids[0]}{more}"] if ids else []
-    return [*commands, *([f"spangrade explain {run}{more}"] if len(ids) > 1 else [])]
+    return [*commands, *([f"spangrade show {run}{more}"] if len(ids) > 1 else [])]
 
 
 def _against(compared: Compared) -> str:

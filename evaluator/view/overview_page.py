@@ -100,7 +100,7 @@ def causes_part(
 ) -> dict[str, Any]:
     """Return the values of `part_causes.html`: why the sessions of the page failed, what is new first.
 
-    They are those of its `MAX_SESSIONS` newest sessions, as `spangrade explain --limit` groups them.
+    They are those of its `MAX_SESSIONS` newest sessions, as `spangrade show` groups them.
     """
     asked = _asked(store, scope_of(store, texts), only)
     causes = [] if asked is None else _causes(store, asked)

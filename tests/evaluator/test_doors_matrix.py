@@ -167,7 +167,7 @@ def test_a_comparison_has_the_same_words_and_exit_code(doors: Doors) -> None:
 
 
 def test_failures_are_explained_alike(doors: Doors) -> None:
-    expected = [one["what"] for one in printed("explain", "third")]
+    expected = [one["what"] for one in printed("show", "third")["failures"]]
     assert len(expected) == 2
     assert [one.what for one in doors.python.explain("third")] == expected
     assert [one["what"] for one in doors.asked("explain", "third")] == expected

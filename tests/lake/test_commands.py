@@ -168,9 +168,9 @@ def test_failures_in_a_lake_are_explained_and_become_questions_as_those_in_a_fil
     for place in (("--lake", catalog), ("--db", db)):
         graded = spangrade("grade", golden, "--name", "explained", *place)
         assert graded.code == 1, graded
-        done = spangrade("explain", "explained", "--format", "json", *place)
+        done = spangrade("show", "explained", "--format", "json", *place)
         assert (done.code, done.err) == (0, [])
-        explained.append(json.loads("\n".join(done.out)))
+        explained.append(json.loads("\n".join(done.out))["failures"])
     assert explained[0] == explained[1]
     assert len(explained[0]) == 1
     (failed,) = [

@@ -75,7 +75,7 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
     changed = done.out[first : first + 5]
     compared = spangrade("compare", "main", "lazy", "--all").out
     assert compared[compared.index(changed[0]) :][:5] == changed
-    explained = spangrade("explain", "lazy", "cancel", "--baseline", "main").out
+    explained = spangrade("show", "lazy", "--about", "cancel", "--baseline", "main").out[1:]
     assert explained[:3] == [
         "tool_usage_accuracy: missing: cancel: 3 sessions",
         "  path: shop, look_up",
@@ -83,12 +83,12 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
     ]
     assert re.fullmatch(rf"  look at: look_up at span \w{{16}}; {re.escape(reason)}", explained[3])
     assert explained[4].startswith("  for example: cancel-1-")
-    assert spangrade("explain", "lazy").out[2] == (
+    assert spangrade("show", "lazy").out[3] == (
         "  no session of these questions passes; --baseline RUN has some"
     )
-    (only,) = json.loads("\n".join(spangrade("explain", "lazy", "--format", "json").out))
+    (only,) = json.loads("\n".join(spangrade("show", "lazy", "--format", "json").out))["failures"]
     assert only["questions"] == ["cancel-1", "cancel-2", "cancel-3"]
-    assert spangrade("explain", "main").out == ["no session failed"]
+    assert spangrade("show", "main").out[1:] == ["no session failed"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
         "tool_usage_accuracy: cancel(order): expected …, was … (failed: ConnectionResetError): 1 session",
     ]
     assert run.code == 1
-    explained = spangrade("explain", "failing")
+    explained = spangrade("show", "failing")
     assert [line for line in explained.out if line in expected] == expected
     graded = spangrade("grade", "golden.json")
     assert graded.out[1].endswith(expected[0].removesuffix(": 2 sessions"))
@@ -217,5 +217,5 @@ def test_without_questions_a_failure_is_held_against_the_passing_session_that_is
     assert spangrade("run", "cancelling.py:answer", "golden.json").code == 1
     grade = spangrade("grade", "--metric", "trajectory_single_tool_use:cancel>=1", "--run", "all")
     assert grade.code == 1
-    explained = spangrade("explain", "all").out
+    explained = spangrade("show", "all").out
     assert "  step 3: cancel where it passes, the end here (3 of 3)" in explained

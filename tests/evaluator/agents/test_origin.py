@@ -127,7 +127,7 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
         ("grade", "--metric", "cost<=1"),
         ("watch", "--metric", "cost<=1", "--once"),
         ("lint",),
-        ("explain", "plain"),
+        ("show", "plain"),
         ("compare", "plain", "talk"),
         ("rules", "mine"),
         ("rules", "check"),

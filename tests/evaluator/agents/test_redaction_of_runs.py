@@ -68,7 +68,7 @@ def test_a_run_stores_no_secret_and_judges_what_it_saw(folder):
             "Written to [email], key [key].",
             None,
         }
-    for command in ("sessions", "explain", "runs"):
+    for command in ("sessions", "show", "runs"):
         done.out.extend(spangrade(command).out)
     found = stored(folder)
     assert b"[email]" in found

@@ -113,7 +113,7 @@ def test_two_names_of_one_run_are_refused_at_every_door(stored: list[str], spang
     for other in ("two", last, last[:9], "latest", "branch:main", "out", "out/results.json"):
         done = spangrade("compare", "two", other)
         assert (done.code, "compared with itself" in done.err[-1]) == (2, True), other
-    assert spangrade("explain", "two", "--baseline", last).code == 2
+    assert spangrade("show", "two", "--baseline", last).code == 2
     db = sg.open("spangrade.duckdb")
     with pytest.raises(sg.InputError, match="compared with itself"):
         db.compare("latest", last)

@@ -514,7 +514,7 @@ def test_ten_lines_come_first_and_all_of_it_if_it_is_asked_for(graded: Path, spa
         '  - refund {} → "done"',
         "also: cost worse (5.665e-05 → 8.665e-05)",
         f"exit code 1: gate 'worse': not held; {names}, 0 fixed: a loss (p 0.039)",
-        "next: spangrade show new-0 · spangrade explain new · --all lists the rest",
+        "next: spangrade show new-0 · spangrade show new · --all lists the rest",
     ]
     every = spangrade("compare", "--all", "base", "new").out
     assert {"passed", "cost"} < {line.split()[1] for line in every if line.startswith("│ ")}

@@ -33,7 +33,7 @@ CODES = {
 CODES |= {words: 2 for words in COMMANDS if words[0] == "lake"}
 # Those that write nothing: on a full or read-only disk they work.
 READ = {
-    ("sessions",), ("show",), ("runs",), ("explain",), ("trend",), ("lint",), ("sql",), ("doctor",),
+    ("sessions",), ("show",), ("runs",), ("trend",), ("lint",), ("sql",), ("doctor",),
     ("judge",),
     ("rules", "mine"), ("rules", "check"), ("mcp",), ("serve", "keys", "list"), ("serve", "alerts"),
 }  # fmt: skip

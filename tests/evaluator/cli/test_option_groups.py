@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from spangrade import Database
-from spangrade.evaluator.cli import compare, delete, explain, label, runs
+from spangrade.evaluator.cli import compare, delete, label, runs
 from spangrade.evaluator.cli.app import COMMANDS, load
 from spangrade.evaluator.cli.declare import Only, declared
 from spangrade.tracer.base.errors import InputError
@@ -159,7 +159,6 @@ def test_every_option_of_a_command_is_a_field() -> None:
     [
         (compare.CompareOptions, Database.compare),
         (delete.DeleteOptions, Database.delete),
-        (explain.ExplainOptions, Database.explain),
         (runs.RunsOptions, Database.list_runs),
         (label.ScoreNote, Database.score),
     ],

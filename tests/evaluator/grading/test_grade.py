@@ -445,7 +445,7 @@ def test_sessions_that_failed_alike_are_one_line_and_ten_lines_are_the_most() ->
     assert lines[6:] == [
         "also: 3 more ways to fail",
         "exit code 1: a session failed",
-        "next: spangrade show s0 · spangrade explain r1 · --all lists the rest",
+        "next: spangrade show s0 · spangrade show r1 · --all lists the rest",
     ]
 
 

@@ -105,7 +105,7 @@ MARKDOWN = """\
   inconclusive q2: cost: no price
   inconclusive q4: no session answers it; import one, or name it with --answers SESSION=ID
   exit code 3: a metric or a judge broke
-  next: spangrade show s4 · spangrade explain r1 · --all lists the rest
+  next: spangrade show s4 · spangrade show r1 · --all lists the rest
 ```
 
 Dataset `golden.json`, run `r1`, exit code 3.
