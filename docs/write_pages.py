@@ -20,6 +20,7 @@ from typing import Any
 from typer.main import get_command
 
 from spangrade import Selection
+from spangrade.converters.datasets.recognized import FORMS
 from spangrade.converters.spans.dialect import Signs
 from spangrade.converters.spans.registry import dialects
 from spangrade.evaluator.cli.app import app
@@ -129,6 +130,8 @@ def _command_section(path: str, command: Any) -> Iterator[str]:
         if one.param_type_name == "argument" and getattr(one, "help", None):
             yield f"- `{one.metavar or one.name.upper()}`: {one.help}"
     chosen = _words() if _words().keys() <= {one.name for one in command.params} else {}
+    if path == "spangrade convert":
+        yield from ("", "A file is recognized by its content:", "", *(f"- {form.what}" for form in FORMS), "")
     if chosen:
         yield "- [what chooses sessions](#what-chooses-sessions): `--where`, `--since` and the others"
     for hidden in (False, True):

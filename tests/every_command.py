@@ -59,8 +59,6 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("serve", "alerts"): ("--data", "served"),
     ("serve", "backup"): ("copy", "--data", "served"),
     ("serve", "restore"): ("served", "--data", "restored"),
-    ("rules", "mine"): (),
-    ("rules", "check"): (),
     ("judge",): ("token_usage",),
     ("lake", "update"): (*LAKE, "--landing", "landing"),
     ("lake", "import"): ("s.duckdb", *LAKE),

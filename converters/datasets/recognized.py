@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.files import load_json
 from spangrade.converters.spans.values import either
@@ -31,29 +32,63 @@ def is_evalset(document: Any) -> bool:
     return isinstance(document, dict) and isinstance(either(document, "eval_cases"), list)
 
 
+def _first(content: Any) -> Mapping[str, Any]:
+    """Return the first record of a list, or a document itself; empty if it is none."""
+    first = content[0] if isinstance(content, list) and content else content
+    return first if isinstance(first, dict) else {}
+
+
+class Form(NamedTuple):
+    """A form of a file of questions: its name, what it is, and whether content has it."""
+
+    name: str
+    what: str
+    fits: Callable[[Any], bool]
+
+
+# The first that fits is the form of a file.
+FORMS = (
+    Form(
+        "promptfoo",
+        "promptfoo's configuration, YAML or JSON, with `tests` or `prompts`",
+        lambda content: (
+            isinstance(content, dict)
+            and (isinstance(content.get("tests"), list | str) or "prompts" in content)
+        ),
+    ),
+    Form(
+        "adk",
+        "an eval set of Google ADK, with `eval_cases`; golden questions, which become an eval set",
+        lambda content: (
+            is_evalset(content)
+            or (isinstance(content, dict) and "golden_questions" in content)
+            or ("query" not in _first(content) and either(_first(content), "eval_id") is not None)
+        ),
+    ),
+    Form(
+        "log",
+        "a conversation log: a list of turns, each with `query`",
+        lambda content: "query" in _first(content),
+    ),
+    Form(
+        "inspect",
+        "a dataset of Inspect, JSON, JSON Lines or CSV, with `input` and `target`",
+        lambda content: {"input", "target"} <= _first(content).keys(),
+    ),
+    Form(
+        "deepeval",
+        "goldens of DeepEval, JSON, JSON Lines or CSV, with `expected_output` or `goldens`",
+        lambda content: (
+            isinstance(_first(content).get("goldens"), list)
+            or bool({"expected_output", "actual_output", "expected_outcome"} & _first(content).keys())
+        ),
+    ),
+)
+
+
 def tool_of_content(content: Any) -> str | None:
-    """Return the tool that made questions, given as JSON, by the names of `tool_of`; None for any other."""
-    if isinstance(content, dict):
-        if isinstance(content.get("tests"), list | str) or "prompts" in content:
-            return "promptfoo"
-        if is_evalset(content) or "golden_questions" in content:
-            return "adk"
-        if isinstance(content.get("goldens"), list):
-            return "deepeval"
-        content = [content]
-    elif is_evalset(content):
-        return "adk"
-    first = content[0] if isinstance(content, list) and content else None
-    if isinstance(first, dict):
-        if "query" in first:
-            return "log"
-        if {"input", "target"} <= first.keys():
-            return "inspect"
-        if {"expected_output", "actual_output", "expected_outcome"} & first.keys():
-            return "deepeval"
-        if either(first, "eval_id") is not None:
-            return "adk"
-    return None
+    """Return the name of the form of questions, given as JSON; None for any other."""
+    return next((form.name for form in FORMS if form.fits(content)), None)
 
 
 def _content(path: Path) -> Any:

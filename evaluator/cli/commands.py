@@ -60,18 +60,14 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "lint": Command(GOLDEN, "List what recordings lack, and how to fix it.", "lint --dataset golden.json"),
     "audit": Command(
-        GOLDEN, "Break sessions that pass, and see which defects the gates notice.", "audit golden.json"
+        GOLDEN,
+        "Break sessions that pass: which defects do the gates notice? Or mine rules.",
+        "audit golden.json",
     ),
     "judge": Command(
         GOLDEN,
         "Find out whether a judge is right: its verdicts against people's labels.",
         "judge final_response_quality",
-    ),
-    "rules": Command(
-        GOLDEN,
-        "Learn rules on calls from good sessions, and hold sessions against them.",
-        "rules mine --since 30d",
-        where="rules:app",
     ),
     "import": Command(
         PRODUCTION,

@@ -61,11 +61,11 @@ class ConvertOptions:
 class ConvertSource:
     """What questions are made of."""
 
-    source: str | None = argument(
-        None,
-        "A file of promptfoo, Inspect, DeepEval or ADK, or a conversation log; or a session's id; without, "
-        "the options choose sessions.",
-        metavar="FILE|SESSION",
+    sources: tuple[str, ...] = argument(
+        (),
+        "Files of promptfoo, Inspect, DeepEval or ADK, or conversation logs; or a session's id; without, the "
+        "options choose sessions.",
+        metavar="FILE...|SESSION",
     )
     answered_by: str | None = option(
         None, "The agent that answers, for a file that names none.", name="--agent-name", also="-a"
@@ -166,17 +166,25 @@ def convert(select: _Chosen, what: ConvertOptions, of: ConvertSource, at: Stored
     What a session did is what is expected from then on. A golden file becomes an eval set of ADK. What cannot
     be used is named and left out, and the exit code is then 2.
     """
-    from spangrade.converters.datasets.recognized import tool_of
-
-    source, output, answered_by = of.source, what.output, of.answered_by
-    if source is None or not Path(source).exists():
-        _of_sessions(select, what, source, at)
+    files = [Path(one) for one in of.sources if Path(one).exists()]
+    if not files and len(of.sources) < 2:
+        _of_sessions(select, what, next(iter(of.sources), None), at)
         return
+    if len(files) < len(of.sources):
+        missing = next(one for one in of.sources if not Path(one).exists())
+        raise InputError(f"{missing}: no such file; expected files, or one session")
     if select != Selection():
         raise InputError(
-            f"{source}: it is a file: expected no choice of sessions; --agent-name names its agent"
+            f"{files[0]}: it is a file: expected no choice of sessions; --agent-name names its agent"
         )
-    path = Path(source)
+    for path in files:
+        _convert(path, what.output, of.answered_by)
+
+
+def _convert(path: Path, output: Path, answered_by: str | None) -> None:
+    """Add the questions of a file to a golden file; golden questions become an eval set."""
+    from spangrade.converters.datasets.recognized import tool_of
+
     if (tool := tool_of(path)) == "adk":
         from spangrade.converters.datasets.adk_evalset import convert as convert_evalset
 
@@ -184,7 +192,7 @@ def convert(select: _Chosen, what: ConvertOptions, of: ConvertSource, at: Stored
         report(f"{written} to {output}", problems)
     elif tool == "log":
         if answered_by is None:
-            raise InputError(f"{source}: a conversation log names no agent: expected --agent-name NAME")
+            raise InputError(f"{path}: a conversation log names no agent: expected --agent-name NAME")
         convert_test_to_golden.convert(path, output, answered_by)
     else:
         from spangrade.converters.datasets.other_tools import convert as convert_questions

@@ -129,8 +129,7 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
         ("lint",),
         ("show", "plain"),
         ("compare", "plain", "talk"),
-        ("rules", "mine"),
-        ("rules", "check"),
+        ("audit", "--mine"),
         ("convert", "--output", "new.json"),
     ):
         done = spangrade(*command, "--origin", "staging")

@@ -35,7 +35,7 @@ CODES |= {words: 2 for words in COMMANDS if words[0] == "lake"}
 READ = {
     ("sessions",), ("show",), ("runs",), ("trend",), ("lint",), ("sql",), ("doctor",),
     ("judge",),
-    ("rules", "mine"), ("rules", "check"), ("mcp",), ("serve", "keys", "list"), ("serve", "alerts"),
+    ("mcp",), ("serve", "keys", "list"), ("serve", "alerts"),
 }  # fmt: skip
 
 

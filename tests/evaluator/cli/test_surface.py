@@ -19,7 +19,7 @@ from spangrade.evaluator.cli.app import app
 from spangrade.evaluator.cli.commands import COMMANDS, GROUPS, help_text
 from spangrade.evaluator.cli.gone import GONE, options_that_went
 
-MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 25, 225, 25
+MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 24, 225, 25
 
 
 def visible(command, words=()):

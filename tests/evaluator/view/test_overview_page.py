@@ -107,11 +107,6 @@ def test_the_sentence_is_first_and_its_numbers_lead_to_the_list(served: Served) 
     assert kept == ["/trends?origin=production&since=2026-01-02"]
 
 
-def test_an_address_of_a_list_of_earlier_versions_leads_to_the_list(served: Served) -> None:
-    answer = served.get("/?q=verdict%3Afailed&sort=cost")
-    assert (answer.status, answer.headers["location"]) == (308, "/sessions?q=verdict%3Afailed&sort=cost")
-
-
 def test_an_empty_database_says_how_to_fill_it(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb"):
         pass

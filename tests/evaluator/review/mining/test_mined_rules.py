@@ -97,18 +97,18 @@ def test_rules_are_mined_checked_and_gates_at_every_door(
 
     good = [conversation(number, number) for number in range(60)]
     assert spangrade("import", write_sessions(tmp_path / "good.jsonl", good)).code == 0
-    assert spangrade("rules", "mine", "--write").code == 0
+    assert spangrade("audit", "--mine", "--write").code == 0
     settings = Path("spangrade.toml")
     assert 'before = [{first = "look_up", then = "pay", same = ["id"]}]\nsupport = 60' in settings.read_text()
     assert spangrade("import", write_sessions(tmp_path / "bad.jsonl", [conversation(99, 98)])).code == 0
-    checked = spangrade("rules", "check", "--format", "json")
-    broken = {one["rule"]: one["for_example"] for one in json.loads("\n".join(checked.out))}
+    checked = spangrade("audit", "--mine", "--format", "json")
+    held = json.loads("\n".join(checked.out))["settings"]
+    broken = {one["rule"]: one["for_example"] for one in held}
     assert checked.code == 0
     assert {name for name, sessions in broken.items() if sessions} == {"look_up-before-pay"}
     assert spangrade("grade").code == 2  # drafts are no gates
 
     settings.write_text(settings.read_text().replace("draft = true\n", ""))
-    assert spangrade("rules", "check").code == 1
     graded = spangrade("grade")
     assert graded.code == 1
     assert spangrade("grade", "--dry-run", "--of-run", "latest").out[-1] == "0 verdicts change"
@@ -137,7 +137,7 @@ def test_rules_of_a_real_model_are_held_back_by_their_own_figures(
     runpy.run_path(str(converter), run_name="__main__")
     spangrade("import", tmp_path / "sessions.jsonl", "--db", "tau.duckdb")
     spangrade("grade", tmp_path / "whole.json", "--db", "tau.duckdb")
-    mined = spangrade("rules", "mine", "--db", "tau.duckdb", "--least", "15", "--format", "json")
+    mined = spangrade("audit", "--mine", "--db", "tau.duckdb", "--least", "15", "--format", "json")
     found = [(one["asks"], one["sessions"], one["break_it"]) for one in json.loads("\n".join(mined.out))]
     assert found == [
         ("at most 1 get_user_details", 42, 0),
@@ -162,6 +162,6 @@ def test_rules_of_a_real_model_are_held_back_by_their_own_figures(
         f'[[rules]]\nname = "details-first"\ndraft = true\nbefore = [{orders}]\n'
     )
     passed = ["--where", "verdict = 'passed'"]
-    checked = spangrade("rules", "check", "--db", "tau.duckdb", *passed, "--format", "json")
+    checked = spangrade("audit", "--mine", "--db", "tau.duckdb", *passed, "--format", "json")
     (shown,) = json.loads("\n".join(checked.out))
     assert (shown["sessions"], shown["break_it"]) == (31, 12)
