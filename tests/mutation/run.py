@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,7 +133,8 @@ def check_unchanged(task: Task) -> None:
 def measure_tests(pool: Any, work: Path, paths: Sequence[str]) -> Tests:
     """Return which tests execute which lines; print those that fail without a mutant, and leave them out."""
     measured = []
-    for one in pool.imap_unordered(partial(measure_file, work), files_in(paths, "test_*.py")):
+    futures = [pool.submit(measure_file, work, file) for file in files_in(paths, "test_*.py")]
+    for one in (future.result() for future in as_completed(futures)):
         measured.append(one)
         for test in one["failed"]:
             print(f"left out, fails without a mutant: {test}", flush=True)
@@ -164,8 +165,10 @@ def run_sample(
             counts[room_of(mutant.place.path), "killed"] += 1
         else:
             left.append(Task(mutant, select(ROOT, tests, mutant.place)))
-    pool.map(check_unchanged, left[:4], chunksize=1)
-    for result in pool.imap_unordered(run_mutant, left):
+    list(pool.map(check_unchanged, left[:4]))
+    for result in (
+        future.result() for future in as_completed([pool.submit(run_mutant, one) for one in left])
+    ):
         mutant = result.mutant
         verdict = "killed" if result.killed_by else "survived"
         counts[room_of(mutant.place.path), verdict] += 1
@@ -235,7 +238,8 @@ def main() -> int:
         work = options.work or Path(folder)
         work.mkdir(parents=True, exist_ok=True)
         own = (context.Value("i", 0), Path(folder))
-        with context.Pool(options.workers, start_worker, own) as pool:
+        # A worker that ends unexpectedly ends the run, which goes on where it was with the same --work.
+        with ProcessPoolExecutor(options.workers, context, start_worker, own) as pool:
             tests = measure_tests(pool, work, options.tests)
             counts = run_sample(pool, work, tests, mutants, equivalent)
     return int(print_table(counts) < LEAST)
