@@ -5,6 +5,7 @@ Run in the repository. An include list in pyproject.toml that forgets a folder b
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -37,9 +38,7 @@ def main(dist: Path) -> int:
     expected_in_wheel |= {
         f"spangrade/{path.removeprefix(SOURCE)}" for path in tracked if path.startswith(SOURCE)
     }
-    expected_in_wheel |= {
-        f"spangrade/{path}" for path in tracked if path.startswith("docs/") and path.endswith(".md")
-    }
+    expected_in_wheel |= {f"spangrade/{path}" for path in tracked if re.fullmatch(r"docs/[^/]+\.md", path)}
     missing = {sdist.name: tracked - in_sdist, wheel.name: expected_in_wheel - in_wheel}
     for name, paths in missing.items():
         for path in sorted(paths):

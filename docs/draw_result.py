@@ -1,4 +1,4 @@
-"""Draw docs/result.svg, the picture in docs/tour.md, from a real run: `python docs/draw_result.py`.
+"""Draw docs/result.svg, the picture in docs/tutorial.md, from a real run: `python docs/draw_result.py`.
 
 Grades the sample dataset with a gate that two of its sessions do not meet, and shows one of these sessions.
 """

@@ -1,4 +1,4 @@
-"""Draw the pictures of `docs/view.md` and the README: pages of `spangrade view` on the sample dataset.
+"""Draw the pictures of `docs/pages.md` and the README: pages of `spangrade view` on the sample dataset.
 
     uv run --isolated --extra dev --group browser python docs/screenshots.py
     uv run --isolated --extra dev --group browser python docs/screenshots.py pictures shop.duckdb …

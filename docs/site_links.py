@@ -13,20 +13,20 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    "README.md": "readme.md",
+    "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "datasets/README.md": "golden_file.md",
 }
 
+_NOT_HERE = re.compile(r"<!-- not on the site -->\n.*?<!-- end -->\n", re.DOTALL)
 _OUTSIDE = re.compile(r"\[(?P<text>[^\]]*)\]\(\.\./(?P<path>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages of the repository."""
     for path, name in PAGES.items():
-        text = (ROOT / path).read_text(encoding="utf-8")
+        text = _NOT_HERE.sub("", (ROOT / path).read_text(encoding="utf-8"))
         files.append(File.generated(config, name, content=_from_its_folder(text, Path(path).parent)))
     return files
 

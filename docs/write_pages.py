@@ -2,7 +2,7 @@
 
 docs/views.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
 docs/commands.md from the options of the commands, the table of docs/reading_spans.md from the dialects, those
-of docs/dialects.md from what plays of frameworks recorded (tests/frameworks/played.json) and the dialects,
+of docs/reading.md from what plays of frameworks recorded (tests/frameworks/played.json) and the dialects,
 that of docs/formats.md from the files that tests read (tests/fixtures/forms/cases.json).
 """
 
@@ -183,7 +183,7 @@ def _with(name: str, *tables: str) -> str:
 
 
 def frameworks_page() -> str:
-    """Return docs/dialects.md with what plays recorded by the lines of each framework, and with settings."""
+    """Return docs/reading.md with what plays recorded by the lines of each framework, and with settings."""
     played = json.loads(_PLAYED.read_text(encoding="utf-8"))
     lines = {framework.name: framework.lines for framework in FRAMEWORKS}
     lines |= {name: play["lines"] for name, play in played.items()}
@@ -201,7 +201,7 @@ def frameworks_page() -> str:
         if text and not text.startswith(_BY_DEFAULT)
     )
     return _with(
-        "dialects.md",
+        "reading.md",
         head + "".join(rows),
         "| recorded by | to record content |\n|---|---|\n" + "".join(f"| {a} | {b} |\n" for a, b in by_name),
     )
@@ -266,7 +266,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "metric_reference.md": metrics_page,
     "commands.md": commands_page,
     "reading_spans.md": dialects_page,
-    "dialects.md": frameworks_page,
+    "reading.md": frameworks_page,
     "formats.md": formats_page,
 }
 

@@ -155,7 +155,7 @@ class ConversationRunner:
 
         Raises (when awaited):
             ConversationMismatch: an answer is not as expected; the conversation ends there.
-            RuleBroken: the conversation is as expected, and breaks a rule of the settings (docs/rules.md).
+            RuleBroken: the conversation is as expected, and breaks a rule of the settings.
             InputError: no adapter supports this kind of agent.
             JudgeUnavailable: a judge is needed, and there is no key.
             JudgeError: the judge broke.

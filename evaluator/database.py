@@ -490,7 +490,7 @@ class Database:
         Omitted arguments are those of the settings; if only the sessions of one run are graded (`of_run`),
         those of this run. `name` is the run's, and `tags` of a `GradeSpec` are notes on it: `spangrade runs`
         and `compare` find it by them. The `reports` (`"junit,markdown"`, or a list; by default all) are
-        written in the folder `out` (docs/reports.md).
+        written in the folder `out` (docs/comparing.md).
 
         The database is free while metrics run and judges answer. The scores are saved at the end, all or
         none. Raises InputError for what cannot be used.
@@ -1288,7 +1288,7 @@ class Database:
 
         The sessions are chosen as in `grade` without a dataset. Sessions with equal user inputs become one
         question, with `dedupe` also sessions that differ in values alone; values that vary become a reference
-        or a wildcard (datasets/README.md). Questions whose user inputs the file has already are left out.
+        or a wildcard. Questions whose user inputs the file has already are left out.
         Calls that failed are expected only with `failed_calls`. Raises InputError for a condition that DuckDB
         refuses.
         """
@@ -1304,7 +1304,7 @@ class Database:
         """Return the rules that the calls of good sessions obey, as drafts, and how often each is broken.
 
         Good sessions passed, or are of production and did not fail; `select` chooses among them. A rule
-        concerns `least` sessions or more (docs/rules.md says how it is found). Raises InputError for a
+        concerns `least` sessions or more. Raises InputError for a
         condition that DuckDB refuses.
         """
         from spangrade.evaluator.review.mining.call_rules import GOOD, mine_rules

@@ -2,7 +2,8 @@
 
 Only the expected side may contain patterns: `"*"` matches any string, `"<statement>"` a string that satisfies
 the statement, a list of strings any string that matches one of them; a key or an element of a list with None
-is not compared. The `$` words of docs/checks.md count, too. The agent's side is never read as a pattern.
+is not compared. The `$` words of docs/golden_questions.md count, too. The agent's side is never read as a
+pattern.
 """
 
 from __future__ import annotations

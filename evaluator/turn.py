@@ -26,8 +26,9 @@ class ToolCall:
     """One call of a tool. In an expected turn, `arguments` or `result` of None is not compared.
 
     `arguments={}` expects a call without arguments. `result` is any JSON value. Both may have the `$` words
-    of docs/checks.md; `match` says how the arguments of this call are compared, whatever `extra_keys` says.
-    In JSON and YAML the names of golden files are read, too: `tool_name`, `input_arguments`, `output`.
+    of docs/golden_questions.md; `match` says how the arguments of this call are compared, whatever
+    `extra_keys` says. In JSON and YAML the names of golden files are read, too: `tool_name`,
+    `input_arguments`, `output`.
     """
 
     name: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("name", "tool_name"))]

@@ -1,4 +1,4 @@
-"""The page docs/conformance.md: what two documents promise, what holds here, and the test of each promise.
+"""The page docs/limits.md: what two documents promise, what holds here, and the test of each promise.
 
 `python tests/conformance.py` writes it from the sentences that the tests quote.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from paths import ROOT
 
-PAGE = ROOT / "docs" / "conformance.md"
+PAGE = ROOT / "docs" / "notes" / "conformance.md"
 LONGEST = 160  # characters of a sentence or of a block of code
 
 HEAD = """# Conformance
@@ -62,7 +62,7 @@ def documents() -> Iterator[Document]:
     guide = loaded(tests)
     yield Document(
         "Guide to evaluation datasets",
-        "datasets.md#where-this-differs-from-the-guide",
+        "../golden_questions.md#where-this-differs-from-the-guide",
         tests,
         (
             *(Promise(sentence, "", test) for sentence, test in guide.QUOTED.items()),
@@ -76,7 +76,7 @@ def documents() -> Iterator[Document]:
     evals = loaded(tests)
     yield Document(
         "Evals as unit tests",
-        "evals_as_unit_tests.md#where-this-differs-from-the-document",
+        "../pytest.md#where-this-differs-from-the-document",
         tests,
         tuple(
             Promise(sentence, _words(sentence, evals.DEVIATIONS), test)

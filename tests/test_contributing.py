@@ -21,7 +21,7 @@ DIALECTS = {
         for block in re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
         if "DIALECT = Dialect(" in block
     )
-    for name, page in (("nimbus", "CONTRIBUTING.md"), ("acme", "docs/dialects.md"))
+    for name, page in (("nimbus", "CONTRIBUTING.md"), ("acme", "docs/reading.md"))
 }
 CHANGES = re.findall(r"^```diff\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)
 

@@ -443,7 +443,7 @@ async def test_comparisons_run_side_by_side(gemini):
     assert [bool(one) for one in found] == [True, False]
 
 
-# --- The words of docs/checks.md
+# --- The words of docs/golden_questions.md
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The converters of benchmarks, and the agreement with τ-bench that docs/validated.md states."""
+"""The converters of benchmarks, and the agreement with τ-bench that docs/limits.md states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paths import ROOT, SHARED
 
 FOLDER = ROOT / "examples" / "benchmarks"
 TAU_BENCH = SHARED / "data" / "tau_bench"
-PAGE = (ROOT / "docs" / "validated.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "notes" / "validated.md").read_text(encoding="utf-8")
 CHANGES = (
     "cancel_reservation",
     *(f"update_reservation_{what}" for what in ("baggages", "flights", "passengers")),

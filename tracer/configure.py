@@ -60,7 +60,7 @@ def configure(
 
     What needs no package to record the spans and contents of the frameworks in this process is switched on,
     unless the user has set it, content is not recorded, or another processor of the provider would receive
-    it, too (docs/dialects.md).
+    it, too (docs/reading.md).
 
     `version` is the agent's and `prompt` that of its prompts, such as a commit: every span of the provider
     has them as `gen_ai.agent.version` and `spangrade.prompt`, unless it has its own (`session(version=…)`).

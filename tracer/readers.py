@@ -25,7 +25,7 @@ _OF_CONSOLES = re.compile(
     re.MULTILINE,
 )
 _BEGINNING = 1 << 16  # bytes in which what a console exporter printed is looked for
-_UNREAD = "{}, which are not read: import the spans that its instrumentation exports (docs/dialects.md)"
+_UNREAD = "{}, which are not read: import the spans that its instrumentation exports (docs/reading.md)"
 _LOGGED = f"text with objects between other lines, such as a log with printed spans: {_EXPORTER}"
 
 

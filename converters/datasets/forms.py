@@ -1,7 +1,7 @@
 """Forms of an expected value: objects whose only key is a `$` word.
 
 `$any`, `$text`, `$number` (with `within` beside it), `$pattern`, `$each`, `$null`, `$absent`, `$literal`.
-Every other object is data, whatever its keys. docs/checks.md says what each of them matches.
+Every other object is data, whatever its keys. docs/golden_questions.md says what each of them matches.
 """
 
 from __future__ import annotations

@@ -173,8 +173,8 @@ class ReferenceToolInteraction(_Model):
     """An expected call, which must succeed unless `status` is "error" or `output` is given.
 
     Without `input_arguments` any arguments are accepted; `output` is the expected result. Both may have the
-    `$` words of docs/checks.md. `match` says how the arguments of this call are compared. Successive calls
-    that are `unordered` may happen in any order among themselves.
+    `$` words of docs/golden_questions.md. `match` says how the arguments of this call are compared.
+    Successive calls that are `unordered` may happen in any order among themselves.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

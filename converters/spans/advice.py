@@ -1,6 +1,6 @@
 """How to make an instrumentation record more: the settings of a stack, by the missing fact.
 
-Each setting is documented by its stack, or is in its source: docs/dialects.md has the links. Where a stack
+Each setting is documented by its stack, or is in its source: docs/reading.md has the links. Where a stack
 has None, it has no setting: it records that always, or it cannot. The settings stand in the dialects.
 """
 

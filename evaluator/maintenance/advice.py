@@ -81,5 +81,5 @@ def advice(code: str, span: Span | None = None, *, partly: bool = False) -> str 
 
 def not_understood(scope: str) -> str:
     """Return advice on spans of a scope that no dialect understood."""
-    ours = "if an agent recorded them: update spangrade, or write a dialect for them (docs/dialects.md)"
+    ours = "if an agent recorded them: update spangrade, or write a dialect for them (docs/reading.md)"
     return f"{ours}; if not: spangrade import --ignore-scope {scope}" if scope else ours

@@ -24,13 +24,9 @@ class Section(NamedTuple):
 
 
 def pages() -> dict[str, Path]:
-    """Return the files of the pages by name: `metrics`, `frameworks/fastapi`."""
+    """Return the files of the pages by name, such as `metrics`."""
     folders = [folder for root in spangrade.__path__ if (folder := Path(root) / "docs").is_dir()]
-    return {
-        file.relative_to(folder).with_suffix("").as_posix(): file
-        for folder in folders
-        for file in sorted(folder.rglob("*.md"))
-    }
+    return {file.stem: file for folder in folders for file in sorted(folder.glob("*.md"))}
 
 
 def sections(page: str) -> list[Section]:

@@ -1,4 +1,4 @@
-"""A run as eval_summary.json: the keys of ADK's evaluators, and ours beside them (docs/reports.md)."""
+"""A run as eval_summary.json: the keys of ADK's evaluators, and ours beside them (docs/comparing.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shop with two agents, a front desk and one for returns, which ask back: the agent of docs/simulating.md.
+"""A shop with two agents, a front desk and one for returns, which ask back: the agent of docs/running.md.
 
 `answer` is the version in use. `candidate` has lost the rule of 30 days. `leaky` says whatever a look-up
 returns.

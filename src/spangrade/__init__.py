@@ -2,7 +2,8 @@
 
 `configure`, `session`, `turn`, `agent`, `tool`, `llm_call` and `set_state` wrap an agent; `open` returns a
 `Database` of recorded spans, which derives sessions from them and grades these against reference data;
-`metric`, `Score`, `Inconclusive`, `NotApplicable` and `Failure` are for metrics of your own. See docs/api.md.
+`metric`, `Score`, `Inconclusive`, `NotApplicable` and `Failure` are for metrics of your own. docs/python.md
+has them.
 
 The names are imported when they are first used: OpenTelemetry and DuckDB take their time.
 """

@@ -1,4 +1,6 @@
-"""Measure the ten tasks of docs/view.md: `python tests/benchmarks/view_tasks.py DB [--before PYTHON OLD_DB]`.
+"""Measure the ten tasks of docs/pages.md:
+
+`python tests/benchmarks/view_tasks.py DB [--before PYTHON OLD_DB]`.
 
 DB has sessions with spans, and two runs on one dataset, in the later of which at least ten sessions failed.
 Each task is done in Chromium against `spangrade view`, on a copy of the database, five times from the page of

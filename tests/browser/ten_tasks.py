@@ -1,4 +1,4 @@
-"""The ten tasks of docs/view.md: what a person does on the pages for each, and how many clicks it takes."""
+"""The ten tasks of docs/pages.md: what a person does on the pages for each, and how many clicks it takes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Person:
 
 
 class Task(NamedTuple):
-    """A task, as the table of docs/view.md names it; `do` ends when the person sees what she wanted."""
+    """A task, as the table of docs/pages.md names it; `do` ends when the person sees what she wanted."""
 
     name: str
     do: Callable[[Person], None]

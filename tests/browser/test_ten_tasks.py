@@ -1,4 +1,4 @@
-"""*Ten tasks* of docs/view.md: each is done in a browser, and takes the clicks that stand in the table."""
+"""*Ten tasks* of docs/pages.md: each is done in a browser, and takes the clicks that stand in the table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spangrade.evaluator.view.labelling import Reviewer
 
 
 def documented() -> dict[str, int]:
-    text = (ROOT / "docs" / "view.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "pages.md").read_text(encoding="utf-8")
     table = text.partition("## Ten tasks")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| (\d+)", table, re.MULTILINE)
     return {task: int(clicks) for task, clicks in rows}

@@ -1,4 +1,4 @@
-"""docs/doors.md: each capability through every door, and the same facts and words at each that shows them."""
+"""Each capability through every door, and the same facts and words at each that shows them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTS = re.compile(
 )
 ROWS = [
     dict(zip(("capability", *COLUMNS), (cell.strip() for cell in line.strip("|").split("|")), strict=True))
-    for line in (ROOT / "docs" / "doors.md").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "docs" / "notes" / "doors.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("| ") and not line.startswith("| capability")
 ]
 

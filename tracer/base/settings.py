@@ -66,7 +66,7 @@ class PriceOverride(SettingsTable):
 
 
 class DialectSettings(SettingsTable):
-    """The names of a vendor's attributes, by which its spans are read (docs/dialects.md)."""
+    """The names of a vendor's attributes, by which its spans are read (docs/reading.md)."""
 
     name: Annotated[str, Field(min_length=1)]
     scopes: list[str] = []

@@ -30,11 +30,11 @@ from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.tracer.base.errors import InputError
 
 GUIDE = SHARED / "seeds" / "evaluation_datasets.md"
-PAGE = ROOT / "docs" / "datasets.md"
+PAGE = ROOT / "docs" / "golden_questions.md"
 
 QUOTED: dict[str, str] = {}
 
-# Where this project does something else, and the words of docs/datasets.md that say so.
+# Where this project does something else, and the words of docs/golden_questions.md that say so.
 DEVIATIONS = {
     "The expected sequence of agents or major steps.": (
         'steps that it leaves out are free with `"trajectory": "major_steps"`'

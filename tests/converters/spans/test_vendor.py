@@ -74,7 +74,7 @@ def test_a_vendor_in_the_settings_is_read_and_the_database_remembers_it(
     spangrade("import", "spans.jsonl", "--db", db)
     (unknown,) = package.open(db).sessions()
     assert (unknown.agents, unknown.tool_interactions) == (None, ())
-    vendor = example("docs/dialects.md", "## A vendor of your own, without Python", "toml")
+    vendor = example("docs/reading.md", "## A vendor of your own, without Python", "toml")
     (tmp_path / "spangrade.toml").write_text(vendor)
     opened = package.open(db)
     for _ in range(2):

@@ -1,7 +1,7 @@
 """Every sentence of the document "Evals as unit tests", which the runner and its comparisons follow.
 
 A case quotes the sentences that it checks. What differs on purpose is listed, with the reason, in
-docs/evals_as_unit_tests.md; a case checks what holds instead.
+docs/pytest.md; a case checks what holds instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
 pytest_plugins = ["pytester"]
 
 DOCUMENT = SHARED / "seeds" / "evals_as_unit_tests.md"
-PAGE = ROOT / "docs" / "evals_as_unit_tests.md"
+PAGE = ROOT / "docs" / "pytest.md"
 Test = TypeVar("Test", bound=Callable[..., object])
 
 quoted: dict[str, str] = {}  # the test of each sentence

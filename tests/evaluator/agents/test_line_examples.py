@@ -1,7 +1,7 @@
 """The six tests of the Line SDK's examples, as cases of our own: a scripted agent, and words of ours.
 
 They are a chat, a menu of a telephone, a voice mail, a call that the agent ends, one that it does not end,
-and a transfer. What would change in them beside the imports stands in docs/evals_as_unit_tests.md: events are
+and a transfer. What would change in them beside the imports stands in docs/pytest.md: events are
 in `events=`, and a turn of events alone has the text `"*"`.
 """
 

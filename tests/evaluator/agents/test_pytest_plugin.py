@@ -667,8 +667,8 @@ def test_a_run_without_evals_is_as_it_was(run):
 
 
 def test_the_tests_of_the_page_pass_as_they_stand(run, gemini):
-    page = (ROOT / "docs" / "evals_as_unit_tests.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python.*?\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     result = run("\n".join(blocks), "-o", "asyncio_mode=auto")
     result.assert_outcomes(passed=3)
     assert [request.criterion for request in gemini.requests] == [

@@ -144,8 +144,8 @@ def test_a_json_file_may_hold_an_initial_agent_message_and_notes(tmp_path):
 
 
 def test_the_file_of_the_page_is_a_conversation_to_hold(tmp_path):
-    page = (ROOT / "docs" / "evals_as_unit_tests.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```yaml.*?\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     conversation = load_conversation(_write(tmp_path / "refund.yaml", block))
 
     def agent(text):

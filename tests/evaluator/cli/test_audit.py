@@ -319,7 +319,7 @@ def test_the_figures_of_the_page_are_those_of_the_audit(
     fates = {fate: found["mutants"][fate] for fate in ("caught", "survived", "undecided", "right")}
     before, after = (found[key]["share_caught"] for key in ("mutants", "after_proposals"))
     row = f"| {name} | {found['sessions']} | {sum(fates.values())} | {before:.1%} | {after:.1%} |"
-    assert row in (ROOT / "docs" / "auditing.md").read_text(encoding="utf-8").split("\n")
+    assert row in (ROOT / "docs" / "notes" / "auditing.md").read_text(encoding="utf-8").split("\n")
     assert after > before
 
 
@@ -374,7 +374,7 @@ def test_a_kind_of_another_package_takes_part(folder: Path, spangrade: Spangrade
     packages.mkdir(parents=True)
     (packages / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
     (packages / "entry_points.txt").write_text("[spangrade.mutants]\nshout = acme_mutants:shout\n")
-    page = (ROOT / "docs" / "auditing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "judging.md").read_text(encoding="utf-8")
     example = page.partition("```python\n")[2].partition("\ndatabase = ")[0]
     (folder / "packages" / "acme_mutants.py").write_text(example)
     program = f"import sys; sys.path.insert(0, {str(packages.parent)!r})\n"

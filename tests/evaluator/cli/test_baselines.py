@@ -164,7 +164,7 @@ PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "examples/skills/spangrade/SKILL.md",
 )
-ABOUT_CI = ("README.md", "start_ci.md", "comparing.md")
+ABOUT_CI = ("README.md", "comparing.md")
 
 
 def gated_commands() -> list[str]:

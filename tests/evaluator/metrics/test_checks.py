@@ -1,4 +1,4 @@
-"""Every row of docs/checks.md is graded, and what it says of forms that are not as they must be."""
+"""Every row of tests/cases/checks.md is graded, and what it says of forms that are not as they must be."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spangrade.evaluator.metrics import parse_metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import InputError
 
-PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
+PAGE = Path(__file__).parents[2] / "cases" / "checks.md"
 
 
 def rows(header: str) -> list[list[str]]:

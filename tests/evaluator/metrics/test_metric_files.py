@@ -383,7 +383,7 @@ PAGE = ROOT / "docs" / "metrics.md"
 
 def shown(language: str) -> list[str]:
     page = PAGE.read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    return re.findall(rf"^```{language}.*?\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
 def test_the_files_that_the_documentation_shows_are_metrics(file: Any, store: Store) -> None:

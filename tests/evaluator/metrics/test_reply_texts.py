@@ -86,7 +86,7 @@ def test_who_contains_whom_does_not_depend_on_spelling(wanted, reply):
 
 
 def test_the_documented_table_is_the_one_in_force():
-    page = Path(__file__).parents[3].joinpath("docs", "checks.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("cases", "checks.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([^`]+)` \| ([^|a-z]+) \|$", page.partition("| is one |")[2], re.MULTILINE))
     assert {to: row.split() for to, row in rows.items()} == {to: list(one) for to, one in FOLDED.items()}
 
