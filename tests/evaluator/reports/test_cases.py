@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import tempfile
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,16 @@ import pytest
 from cases import cases, check
 from grading import grade
 from pydantic import TypeAdapter
+from rich.console import Console
 
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
+from spangrade.evaluator.reports.headline import head_of_run, shown
 from spangrade.evaluator.reports.json import written
+from spangrade.evaluator.reports.session_text import session_text
+from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.session import Session
 
 SESSIONS: TypeAdapter[list[Session]] = TypeAdapter(list[Session])
@@ -36,7 +42,24 @@ def reports(given: Any) -> dict[str, Any]:
         for one in written(grade(facts.noted(sessions), questions), folder):
             run.add(one)
         write_reports(run, folder, questions, facts, AT)
-        return {file.name: _content(file) for file in sorted(folder.iterdir())}
+        files = {file.name: _content(file) for file in sorted(folder.iterdir())}
+    head = shown(head_of_run(run, again="spangrade run shop:agent", more=" --db s.duckdb"))
+    tables = [] if (found := run_tables(run, every=True)) is None else [found]
+    return {
+        **files,
+        "head": head.plain.splitlines(),
+        "tables": printed(tables),
+        "show": [printed(session_text(one, None)) for one in sessions],
+    }
+
+
+def printed(parts: Iterable[Any]) -> list[str]:
+    """Return what a terminal of 120 columns shows, without lines that only frame."""
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    for part in parts:
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip(" ┏━┓└─┘┡╇┩┴┳")]
 
 
 def _content(file: Path) -> Any:
