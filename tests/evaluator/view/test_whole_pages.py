@@ -18,7 +18,7 @@ from cases import FOLDER
 from made_once import made_once
 from many_sessions import two_hundred
 from pages import name, parsed, parsed_part
-from paths import SAMPLE
+from paths import ROOT, SAMPLE
 from serving import Served, serving
 
 import spangrade as package
@@ -35,6 +35,7 @@ CHANGING = (
     (re.compile(r"(?<=run[=/])[0-9a-f]{6,}|(?<=: )([0-9a-f]{12}|[0-9a-f]{8})$", re.MULTILINE), "RUN"),
     (re.compile(r"(?<![\w-])20(?!26-0[1-4])\d\d-\d\d-\d\d([ T]\d\d:\d\d(:[\d.]+)?)?"), "TIME"),
     (re.compile(r"/\S+\.duckdb"), "DB"),
+    (re.compile(rf"{re.escape(str(ROOT))}/"), ""),
     (re.compile(r"(?<=value=)\S+(?= name=token)"), "TOKEN"),
     (re.compile(r"(?<=data-ago=)\d+|\d+ (s|min|h) ago"), "AGO"),
 )
