@@ -80,10 +80,8 @@ def draw_docs(new_page: Callable[[str], Page], db: Path) -> None:
         for name, path, scheme in (
             ("view_sessions", "/sessions", "light"),
             ("view_session", "/session/conversation-3", "light"),
-            ("view_session_dark", "/session/conversation-2", "dark"),
             ("view_run", "/run/after", "light"),
             ("view_compare", "/compare?a=before&b=after", "light"),
-            ("view_review", "/review?queue=unlabelled", "dark"),
         ):
             draw(new_page(scheme), url + path, DOCS / f"{name}.png", WIDTH, HEIGHT)
     many = db.with_name("shop.duckdb")
@@ -91,8 +89,6 @@ def draw_docs(new_page: Callable[[str], Page], db: Path) -> None:
     with served(many) as url:
         address = f"{url}/trends?since=2026-03-01"
         draw(new_page("light"), address, DOCS / "view_trends.png", WIDTH, HEIGHT, crosshair=True)
-    report = db.with_name("report.html").as_uri()
-    draw(new_page("light"), report, DOCS / "view_report.png", WIDTH, HEIGHT)
     sizes = {file: file.stat().st_size for file in sorted(DOCS.glob("view_*.png"))}
     for file, size in sizes.items():
         print(f"{file}: {size:,} bytes")

@@ -1,9 +1,9 @@
 """Write the pages that are generated from the code: `python docs/write_pages.py`.
 
-docs/views.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
-docs/commands.md from the options of the commands, the table of docs/reading_spans.md from the dialects, those
-of docs/reading.md from what plays of frameworks recorded (tests/frameworks/played.json) and the dialects,
-that of docs/formats.md from the files that tests read (tests/fixtures/forms/cases.json).
+docs/sql.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
+docs/commands.md from the options of the commands, the tables of docs/recording.md from the dialects and from
+what plays of frameworks recorded (tests/frameworks/played.json), those of docs/reading.md from the
+dialects and from the files that tests read (tests/fixtures/forms/cases.json).
 """
 
 from __future__ import annotations
@@ -56,17 +56,6 @@ _SETTINGS = {
     "Spring AI": "https://docs.spring.io/spring-ai/reference/observability/index.html",
 }
 
-_VIEWS_HEAD = """# The views
-
-What is derived from spans, for questions in SQL: `spangrade sql "SELECT … FROM sessions"`, or any client of
-DuckDB on the file ([examples](sql.md)). `spangrade show SESSION --format json` has the same columns under the
-same names, a turn's number as `index`. NULL is *unknown*: the spans do not record it. Times are UTC. Counts,
-names and texts have no unit. The database describes its columns, too:
-`SELECT table_name, column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL`.
-
-This page is written by `docs/write_pages.py`.
-"""
-
 _METRICS_HEAD = """# Metric reference
 
 All metrics that come with spangrade. [metrics.md](metrics.md) says how to ask for them and how to write your
@@ -85,8 +74,8 @@ This page is written by `docs/write_pages.py`.
 
 
 def views_page() -> str:
-    """Return the text of docs/views.md."""
-    return "\n".join([_VIEWS_HEAD, *map(_view_section, documented_views())])
+    """Return docs/sql.md with the columns of the views."""
+    return _with("sql.md", "\n".join(map(_view_section, documented_views())))
 
 
 def metrics_page() -> str:
@@ -201,7 +190,7 @@ def frameworks_page() -> str:
         if text and not text.startswith(_BY_DEFAULT)
     )
     return _with(
-        "reading.md",
+        "recording.md",
         head + "".join(rows),
         "| recorded by | to record content |\n|---|---|\n" + "".join(f"| {a} | {b} |\n" for a, b in by_name),
     )
@@ -227,26 +216,21 @@ def _linked(name: str) -> str:
     return f"[{name}]({_SETTINGS[name]})" if name in _SETTINGS else name
 
 
-def formats_page() -> str:
-    """Return docs/formats.md with the table of the forms that tests read."""
-    rows = ["| format | form | its file leaves out |\n|---|---|---|\n"]
+def reading_page() -> str:
+    """Return docs/reading.md with the tables of the forms that tests read, and of the dialects' signs."""
+    forms = ["| format | form | its file leaves out |\n|---|---|---|\n"]
     for case in json.loads(_FORMS.read_text()):
         lacking = [what for what, value in case.get("differs", {}).items() if value is None]
-        rows.append(
+        forms.append(
             f"| {case['format']} | {case['form']} (`{case['file']}`) | {', '.join(lacking) or '–'} |\n"
         )
-    return _with("formats.md", "".join(rows))
-
-
-def dialects_page() -> str:
-    """Return docs/reading_spans.md with the table of the dialects' signs, in the order of trial."""
-    rows = [
+    signs = ["| dialect | its spans have one of | tried before |\n|---|---|---|\n"]
+    signs += [
         f"| `{name}` | {_signs(dialect.signs)} | {', '.join(f'`{later}`' for later in dialect.before)} |\n"
         for name, dialect in dialects().items()
         if dialect.signs is not None
     ]
-    head = "| dialect | its spans have one of | tried before |\n|---|---|---|\n"
-    return _with("reading_spans.md", head + "".join(rows))
+    return _with("reading.md", "".join(forms), "".join(signs))
 
 
 def _signs(signs: Signs) -> str:
@@ -262,12 +246,11 @@ def _signs(signs: Signs) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "views.md": views_page,
+    "sql.md": views_page,
     "metric_reference.md": metrics_page,
     "commands.md": commands_page,
-    "reading_spans.md": dialects_page,
-    "reading.md": frameworks_page,
-    "formats.md": formats_page,
+    "recording.md": frameworks_page,
+    "reading.md": reading_page,
 }
 
 
@@ -276,7 +259,7 @@ def _view_section(view: DocumentedView) -> str:
         f"| `{column.name}` | `{column.type}` | {column.unit} | {column.description} |"
         for column in view.columns
     ]
-    head = f"## {view.name}\n\n{view.description}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n"
+    head = f"### {view.name}\n\n{view.description}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n"
     return head + "\n".join(rows) + "\n"
 
 

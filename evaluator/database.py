@@ -163,7 +163,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     per CPU, up to 4, from 4,000 sessions on. A script that has workers must do its work under
     `if __name__ == "__main__":`.
 
-    The settings of the project (docs/configuration.md) apply as they do to the command line: `settings` is
+    The settings of the project (docs/python.md) apply as they do to the command line: `settings` is
     the file, by default the nearest; with None neither a file nor a variable counts. Raises InputError if
     they cannot be used.
     """
@@ -736,7 +736,7 @@ class Database:
         The judge's limits are for a day, too: when they are reached, sessions that need it wait until the
         next day.
         `on_start` is called when all arguments are known to be good, `on_round` after each look that graded a
-        session. See docs/watch.md.
+        session. See docs/production.md.
 
         Raises InputError for a value that cannot be used and, with `once`, StoreError if the database cannot
         be used.
@@ -771,7 +771,7 @@ class Database:
         """Receive spans, grade sessions as `watch` does, and serve pages, until SIGTERM or SIGINT.
 
         Nothing is graded without a dataset, gates and rules. `on_ready` is called with the addresses of the
-        pages, and for OTLP over HTTP and gRPC. See docs/serving.md. Raises InputError or StoreError if it
+        pages, and for OTLP over HTTP and gRPC. See docs/production.md. Raises InputError or StoreError if it
         cannot start.
         """
         from spangrade.evaluator.serve.serve import serve
@@ -1049,7 +1049,7 @@ class Database:
     def alarms(self, *, limit: int | None = None) -> list[Alarm]:
         """Return the alarms that the alerts of the settings gave, those that are on first, then the newest.
 
-        See docs/alerts.md. `limit` is their greatest number, by default 1,000.
+        See docs/production.md. `limit` is their greatest number, by default 1,000.
         """
         from spangrade.evaluator.results.alarms import MOST, stored_alarms
 

@@ -1,7 +1,7 @@
 """What an agent did in one conversation, as derived from its spans.
 
 Every field says in its `Column` what it means. That is the one source of columns: `derive.schema` makes the
-tables, the views, the JSON of a session and docs/views.md of these types. None is *unknown* everywhere: the
+tables, the views, the JSON of a session and docs/sql.md of these types. None is *unknown* everywhere: the
 spans do not record it.
 """
 

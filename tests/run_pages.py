@@ -157,6 +157,7 @@ class _Play:
         allow(beside)
 
     def blocks(self, found: list[Block]) -> Iterator[Played]:
+        running, inherited = os.pipe()  # it ends when all have ended that the page started
         self.shell = subprocess.Popen(
             [*_APART, "ip link set lo up && exec bash"] if _can_be_apart() else ["bash"],
             stdin=subprocess.PIPE,
@@ -164,7 +165,9 @@ class _Play:
             stderr=subprocess.STDOUT,
             env=self.environment,
             start_new_session=True,
+            pass_fds=(inherited,),
         )
+        os.close(inherited)
         try:
             self.typed(_SHELL)
             for number, block in enumerate(found):
@@ -173,6 +176,8 @@ class _Play:
         finally:
             os.killpg(self.shell.pid, signal.SIGTERM)
             self.shell.communicate(timeout=30)
+            os.read(running, 1)
+            os.close(running)
 
     def block(self, block: Block, expected: str) -> Played:
         if block.language == "text":

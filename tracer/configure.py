@@ -42,7 +42,7 @@ def configure(
 ) -> TracerProvider:
     """Send spans to `db`, to the OTLP `endpoint`, or to both, and return the tracer provider.
 
-    `db` defaults to $SPANGRADE_DB, else to `db` of the settings (`spangrade.toml`, docs/configuration.md);
+    `db` defaults to $SPANGRADE_DB, else to `db` of the settings (`spangrade.toml`, docs/python.md);
     `endpoint` to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; with neither, spans go to
     `spangrade.duckdb`. `endpoint` is a base URL: `/v1/traces` is added over HTTP. OTEL_EXPORTER_OTLP_PROTOCOL
     selects grpc or http/protobuf.

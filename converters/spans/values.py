@@ -82,7 +82,7 @@ def json_text(value: Any) -> str | None:
 def arguments_text(value: Any) -> str | None:
     """Return a call's arguments as `json_text` does; `{}` for an empty text and for the text null.
 
-    None stands for what is not recorded. docs/reading_spans.md has the table.
+    None stands for what is not recorded. docs/reading.md has the table.
     """
     written = json_text(value)
     return NO_ARGUMENTS if written in WITHOUT_ARGUMENTS else written

@@ -56,8 +56,8 @@ def audit(
     """Break sessions that pass, and see which defects the golden dataset and its gates notice.
 
     No agent is run, and nothing is saved. A judge is asked only if --judge-model names it. With --mine it
-    proposes rules instead (docs/golden_questions.md), and says how the rules of the settings fare, drafts too. Exit
-    codes: 0 audited, 2 bad input, 4 no session could be audited.
+    proposes rules instead, and says how the rules of the settings fare, drafts too. Exit codes: 0 audited,
+    2 bad input, 4 no session could be audited.
     """
     if audited.mine:
         if audited.dataset is not None:

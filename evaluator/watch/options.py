@@ -74,7 +74,9 @@ def receiver_url(url: str, field: str = "send") -> str:
     if not fits or "@" in parts.netloc or parts.query or parts.fragment:
         expected = "expected http://HOST:PORT or https://…; keys are given in the environment"
         if url.startswith(("phoenix+", "mlflow+")):
-            expected += "; did you mean --send-dry-run, whose events a script hands over (docs/watch.md)?"
+            expected += (
+                "; did you mean --send-dry-run, whose events a script hands over (docs/production.md)?"
+            )
         raise FieldError(field, expected)
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1/logs')}"
 

@@ -19,7 +19,7 @@ from spangrade.evaluator.view.labelling import Reviewer
 
 
 def documented() -> dict[str, int]:
-    text = (ROOT / "docs" / "pages.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "notes" / "pages.md").read_text(encoding="utf-8")
     table = text.partition("## Ten tasks")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| (\d+)", table, re.MULTILINE)
     return {task: int(clicks) for task, clicks in rows}

@@ -79,7 +79,7 @@ def test_without_a_file_all_values_are_defaults() -> None:
 
 
 def test_the_example_of_the_page_is_read_as_toml_json_and_part_of_pyproject(project: Path) -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     file = project / "spangrade.toml"
     file.write_text(example)

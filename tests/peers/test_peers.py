@@ -166,7 +166,7 @@ def expected(db: Path) -> dict[str, tuple[Any, ...]]:
 
 
 def hand_over(db: Path, to: str, **environment: str) -> None:
-    """Run a recipe of docs/watch.md on the scores that a grade would send."""
+    """Run a recipe of docs/production.md on the scores that a grade would send."""
     _, _, text = (ROOT / "docs" / "watch.md").read_text().partition(f"`scores_to_{to}.py` ")
     program = text.partition("```python\n")[2].partition("```")[0]
     program = program.replace("http://localhost:6006", environment.pop("PHOENIX", ""))

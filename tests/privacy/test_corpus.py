@@ -9,7 +9,7 @@ from published_shapes import published_harmless, published_secrets
 
 from spangrade.tracer.redaction import Redaction
 
-# `docs/privacy.md` states the figures of today; below these floors the documentation is wrong.
+# `docs/production.md` states the figures of today; below these floors the documentation is wrong.
 RECALL = 0.97
 PRECISION = 0.99
 RECALL_OF_A_KIND = 0.95

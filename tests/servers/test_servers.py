@@ -1,4 +1,4 @@
-"""The pages of docs/frameworks, each served as it says, and ended while requests are in flight.
+"""Agents in web frameworks and workers (apps/), each served, and ended while requests are in flight.
 
 Needs the servers: `uv run --isolated --group servers pytest tests/servers`.
 """
@@ -6,7 +6,6 @@ Needs the servers: `uv run --isolated --group servers pytest tests/servers`.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -27,7 +26,7 @@ from spangrade.tracer.otlp.protobuf import decode
 pytest.importorskip("gunicorn", reason="the servers are not installed: the group `servers` has them")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ROOT / "docs" / "frameworks"
+APPS = Path(__file__).parent / "apps"
 SESSIONS = 30
 
 # What the pages import: the agent. It answers at once, or when the test lets it go.
@@ -52,17 +51,27 @@ async def pieces(text):
 """
 
 
-def block(page: str, index: int = 0) -> str:
-    """Return a Python block of a page."""
-    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    return re.findall(r"^```py\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[index]
+# How each is started.
+COMMANDS = {
+    "fastapi": (
+        "uvicorn app:app",
+        "uvicorn app:app --workers 2",
+        "gunicorn app:app --worker-class uvicorn_worker.UvicornWorker --workers 2",
+    ),
+    "flask": ("gunicorn app:app --workers 4", "gunicorn app:app --workers 2 --threads 8"),
+    "django": ("gunicorn app:app --workers 2 --threads 8",),
+    "celery": ("celery --app app worker --concurrency 2",),
+}
 
 
-def commands(page: str) -> list[list[str]]:
-    """Return the lines of a page's shell block."""
-    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [line.split() for line in lines.splitlines()]
+def block(name: str, index: int = 0) -> str:
+    """Return the source of an application; Starlette's is FastAPI's second."""
+    return (APPS / f"{'starlette' if index else name}.py").read_text(encoding="utf-8")
+
+
+def commands(name: str) -> list[list[str]]:
+    """Return the commands that serve an application."""
+    return [line.split() for line in COMMANDS[name]]
 
 
 class Gate:

@@ -1,4 +1,4 @@
-"""The spellings of a call's arguments, as the table of docs/reading_spans.md has them."""
+"""The spellings of a call's arguments, as the table of docs/reading.md has them."""
 
 from __future__ import annotations
 

@@ -1,14 +1,8 @@
-# Celery
-
-Call `configure` in each process of the pool, and flush after each task: the pool's processes end without their `atexit`
-functions.
-
-```py
 from celery import Celery
 from celery.signals import task_postrun, worker_process_init
+from support import reply  # your agent: returns a text
 
 from spangrade import agent, configure, session, turn
-from support import reply  # your agent: returns a text
 
 app = Celery("app")
 
@@ -33,10 +27,3 @@ def answer(text: str) -> str:
 def chat(chat_id: str, text: str) -> str:
     with session(chat_id):
         return answer(text)
-```
-
-A second call of `configure` adds nothing and returns the same provider.
-
-```sh
-celery --app app worker --concurrency 2
-```

@@ -1,16 +1,10 @@
-# Django
-
-Call `configure` where the application is made, in `wsgi.py` or `asgi.py`, or in the `ready` method of an `AppConfig`. This is
-a whole project in one file:
-
-```py
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from support import reply  # your agent: returns a text
 
 from spangrade import agent, configure, session, turn
-from support import reply  # your agent: returns a text
 
 settings.configure(ALLOWED_HOSTS=["*"], ROOT_URLCONF=__name__, SECRET_KEY="replace me")
 configure("shop", db="spangrade.duckdb")
@@ -29,10 +23,3 @@ def chat(request: HttpRequest, chat_id: str) -> HttpResponse:
 
 urlpatterns = [path("chat/<str:chat_id>", chat)]
 app = get_wsgi_application()
-```
-
-A `StreamingHttpResponse` of a decorated generator that is called within the session keeps it.
-
-```sh
-gunicorn app:app --workers 2 --threads 8
-```
