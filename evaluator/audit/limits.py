@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.audit.options import LEAST_SESSIONS
 from spangrade.evaluator.statistics.intervals import student_quantile
+from spangrade.tracer.base.installation import to_install
 
 _FAILING = 0.001  # share of good sessions that may exceed a limit; a question may have two of them
 _MULTIPLE = 4.0  # of the usual: what a limit is to catch, in more than 90% of such sessions
@@ -50,7 +51,7 @@ def limit_of(values: Sequence[float], spread: Spread, slack: float) -> float | s
     if number < LEAST_SESSIONS:
         return f"{number} of the {LEAST_SESSIONS} sessions that a limit needs"
     if find_spec("scipy") is None:
-        return "it needs scipy: pip install '.[stats]' in its checkout"
+        return f"it needs scipy: {to_install('stats')}"
     usual = fmean(map(math.log, values))
     own = math.sqrt(_squares(values) / (number - 1))
     error = max(spread.deviation, own) * math.sqrt(1 + 1 / number)

@@ -17,6 +17,7 @@ from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.loopback import is_loopback
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def collect(
         from spangrade.tracer.receiver.server import ReceiverSettings, Reread
         from spangrade.tracer.receiver.server import collect as serve
     except ModuleNotFoundError as error:
-        raise InputError(f"collect needs {error.name}: pip install '.[collect]' in its checkout") from None
+        raise InputError(f"collect needs {error.name}: {to_install('collect')}") from None
     from spangrade.evaluator.database import check_age, default_path
     from spangrade.tracer.base.settings import load_settings
     from spangrade.tracer.receiver.server import landing_folder

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spangrade.tracer.base.fields import argument, option
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import print_line, warn
 
 _AGENT = """\
@@ -78,7 +79,7 @@ def demo(where: DemoOptions) -> None:
     try:
         _show(folder, "view", "--export", "page")
     except subprocess.CalledProcessError:
-        warn("no page: view needs pip install '.[view]' in its checkout")
+        warn(f"no page: view needs {to_install('view')}")
         return
     print_line(f"{page}: each session with its calls and why it failed")
     if not where.no_open:

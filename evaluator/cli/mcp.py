@@ -14,6 +14,7 @@ from spangrade.evaluator.cli.options import Labelling, Logs, StoredIn
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import LogLevel
 
 _log = logging.getLogger("spangrade")
@@ -76,7 +77,7 @@ def mcp(
         from spangrade.evaluator.mcp.tools import Tools
         from spangrade.tracer.receiver.access import Access
     except ModuleNotFoundError as error:
-        raise InputError(f"mcp needs {error.name}: pip install '.[mcp]' in its checkout") from None
+        raise InputError(f"mcp needs {error.name}: {to_install('mcp')}") from None
 
     logs.begin()
     with at.opened() as opened:

@@ -20,6 +20,7 @@ from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import print_line
 
 _log = logging.getLogger("spangrade")
@@ -124,8 +125,7 @@ def serve(
         from spangrade.evaluator.serve.serve import ServeOptions
         from spangrade.tracer.receiver.server import ReceiverSettings
     except ModuleNotFoundError as error:
-        extras = "pip install '.[collect,view]' in its checkout"
-        raise InputError(f"serve needs {error.name}: {extras}") from None
+        raise InputError(f"serve needs {error.name}: {to_install('collect', 'view')}") from None
     from spangrade import open as open_database
     from spangrade.evaluator.database import check_age
     from spangrade.tracer.redaction import redaction

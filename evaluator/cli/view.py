@@ -12,6 +12,7 @@ from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Labelling, Logs, Selected, StoredIn
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import print_line
 
 _log = logging.getLogger("spangrade")
@@ -55,7 +56,7 @@ def view(
         from spangrade.evaluator.view.labelling import Reviewer
         from spangrade.evaluator.view.server import serve
     except ModuleNotFoundError as error:
-        raise InputError(f"view needs {error.name}: pip install '.[view]' in its checkout") from None
+        raise InputError(f"view needs {error.name}: {to_install('view')}") from None
 
     logs.begin()
     with at.opened() as opened:

@@ -19,6 +19,7 @@ from spangrade.evaluator.derive.sync.workers import InOrder, workers_in_order
 from spangrade.evaluator.lake.engine import Engine
 from spangrade.tracer.base.errors import InputError, SpangradeError
 from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.installation import to_install
 
 _RETRIES = 3  # of a task whose process was killed
 _SHARED_BYTES = 100 * 2**20  # of Ray's memory for objects: jobs and results are small
@@ -68,7 +69,7 @@ def _start(workers: int, address: str | None, folder: str) -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        raise InputError("the engine ray needs ray: pip install '.[ray]' in its checkout") from None
+        raise InputError(f"the engine ray needs ray: {to_install('ray')}") from None
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         options |= {

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.maintenance.lint import Finding
 from spangrade.tracer.base.errors import SpangradeError
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.spool import has_receiver, waiting
 from spangrade.tracer.store.stored import Stored
@@ -57,7 +58,7 @@ def examine(
     yield Checked("duckdb", version("duckdb"))
     for extra, (module, what) in EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
-        advice = None if there else f"pip install '.[{extra}]' in its checkout"
+        advice = None if there else to_install(extra)
         yield Checked(f"extra {extra}", f"{what}: {'installed' if there else 'not installed'}", advice)
     yield Checked(
         "settings",

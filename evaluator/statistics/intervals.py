@@ -14,6 +14,7 @@ from math import sqrt
 from statistics import NormalDist
 
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.installation import to_install
 
 ERROR = 0.05
 CONFIDENCE = 1 - ERROR
@@ -23,7 +24,7 @@ QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 def check_scipy(what: str) -> None:
     """Raise InputError if scipy, which `what` needs, is not installed."""
     if find_spec("scipy") is None:
-        raise InputError(f"{what} needs scipy: pip install '.[stats]' in its checkout")
+        raise InputError(f"{what} needs scipy: {to_install('stats')}")
 
 
 def wilson_interval(passed: float, runs: float, quantile: float = QUANTILE) -> tuple[float, float]:

@@ -21,6 +21,7 @@ import duckdb
 from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.file_modes import folder_mode
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.store.sql import text_literal
 from spangrade.tracer.store.untrusted import MEMORY_LIMIT, MEMORY_LIMIT_VARIABLE
 
@@ -36,7 +37,6 @@ _SETTINGS = (
 )
 _OWN_DATABASES = frozenset({"memory", "system", "temp"})
 _MISREAD = re.compile(r"[*?\[\]{}\x00-\x1f\x7f]|/\.\.?/")
-_NEEDS = "a lake needs {}: pip install '.[lake]' in its checkout"
 
 
 # Instances of DuckDB that are free: to load the extensions takes 0.4 s of CPU, mostly for their signatures.
@@ -89,11 +89,11 @@ def _extension(name: str) -> Path:
     """Return the file of an extension. Raises InputError if no package brings it, or not for this DuckDB."""
     package = find_spec(f"duckdb_extension_{name}")
     if package is None or not package.submodule_search_locations:
-        raise InputError(_NEEDS.format(f"duckdb-extension-{name.replace('_', '-')}"))
+        raise InputError(_needs(f"duckdb-extension-{name.replace('_', '-')}"))
     (folder,) = package.submodule_search_locations
     file = Path(folder) / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
     if not file.is_file():
-        raise InputError(_NEEDS.format(f"another DuckDB than {duckdb.__version__}"))
+        raise InputError(_needs(f"another DuckDB than {duckdb.__version__}"))
     return file
 
 
@@ -239,7 +239,7 @@ def _objects(bucket: str, what: str) -> Iterator[Any]:
         from obstore.exceptions import BaseError
         from obstore.store import S3Store
     except ModuleNotFoundError as error:
-        raise InputError(_NEEDS.format(error.name)) from None
+        raise InputError(_needs(error.name)) from None
     endpoint = _endpoint()
     options = {"endpoint": endpoint, "virtual_hosted_style_request": False} if endpoint else {}
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
@@ -276,3 +276,7 @@ def first_line(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "a file is damaged: DuckDB's message about it is not text"
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _needs(what: object) -> str:
+    return f"a lake needs {what}: {to_install('lake')}"

@@ -20,6 +20,7 @@ from spangrade.evaluator.judge.protocol import (
     Question,
     billed,
 )
+from spangrade.tracer.base.installation import to_install
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -77,9 +78,7 @@ class AnthropicJudge:
         try:
             from anthropic import AnthropicError, AsyncAnthropic
         except ImportError as error:
-            raise JudgeUnavailable(
-                f"judge {self.name}: pip install '.[anthropic]' in its checkout"
-            ) from error
+            raise JudgeUnavailable(f"judge {self.name}: {to_install('anthropic')}") from error
         try:
             client = AsyncAnthropic(
                 base_url=self._base_url, api_key=self._api_key, timeout=_TIMEOUT_S, max_retries=4

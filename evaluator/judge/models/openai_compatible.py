@@ -22,6 +22,7 @@ from spangrade.evaluator.judge.protocol import (
     UserQuestion,
     billed,
 )
+from spangrade.tracer.base.installation import to_install
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -87,7 +88,7 @@ class OpenAICompatibleJudge:
         try:
             from openai import AsyncOpenAI
         except ImportError as error:
-            raise JudgeUnavailable(f"judge {self.name}: pip install '.[openai]' in its checkout") from error
+            raise JudgeUnavailable(f"judge {self.name}: {to_install('openai')}") from error
         if not self._api_key and not self._base_url:
             raise JudgeUnavailable(
                 f"judge {self.name}: no key; set OPENAI_API_KEY, or OPENAI_BASE_URL to a server of your own"

@@ -16,6 +16,7 @@ from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
 from paths import SHARED
 
 from spangrade import open as open_database
+from spangrade.tracer.base.installation import to_install
 
 QUESTIONS = 12
 DAY_NS = 86_400_000_000_000
@@ -653,5 +654,5 @@ def test_without_scipy_it_says_what_to_install(
 ) -> None:
     monkeypatch.chdir(runs)
     monkeypatch.setitem(sys.modules, "scipy", None)
-    said = "spangrade: a comparison needs scipy: pip install '.[stats]' in its checkout"
+    said = f"spangrade: a comparison needs scipy: {to_install('stats')}"
     assert spangrade("compare", "--all", "base", "new") == (2, [], [said])

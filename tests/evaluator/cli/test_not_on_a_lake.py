@@ -6,6 +6,7 @@ import pytest
 from command_line import Spangrade
 
 from spangrade.evaluator.cli.commands import NOT_ON_A_LAKE
+from spangrade.tracer.base.installation import to_install
 
 
 @pytest.mark.parametrize("command", sorted(NOT_ON_A_LAKE))
@@ -20,5 +21,5 @@ def test_a_lake_without_its_extra_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("spangrade.tracer.store.object_storage.find_spec", lambda name: None)
     refused = spangrade("sessions", "--lake", "postgres:dbname=lake")
-    message = "spangrade: a lake needs duckdb-extension-httpfs: pip install '.[lake]' in its checkout"
+    message = f"spangrade: a lake needs duckdb-extension-httpfs: {to_install('lake')}"
     assert (refused.code, refused.out, refused.err) == (2, [], [message])

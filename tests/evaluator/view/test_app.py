@@ -24,6 +24,7 @@ from spangrade.evaluator.derive import update
 from spangrade.evaluator.view.database import ViewedDatabase
 from spangrade.evaluator.view.server import HOST
 from spangrade.tracer.base.http_server import listen
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import printable
 from spangrade.tracer.files import read_otlp
 from spangrade.tracer.store import Store
@@ -262,7 +263,7 @@ def test_view_needs_its_extra(spangrade: Spangrade, monkeypatch: pytest.MonkeyPa
     done = spangrade("view")
     assert (done.code, done.err) == (
         2,
-        ["spangrade: view needs uvicorn: pip install '.[view]' in its checkout"],
+        [f"spangrade: view needs uvicorn: {to_install('view')}"],
     )
 
 
