@@ -6,6 +6,7 @@ Other links to files outside docs/, to code for example, become their text: the 
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,25 @@ _NOT_HERE = re.compile(r"<!-- not on the site -->\n.*?<!-- end -->\n", re.DOTALL
 _OUTSIDE = re.compile(r"\[(?P<text>[^\]]*)\]\(\.\./(?P<path>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 
 
+def on_config(config: Any) -> None:
+    """Link to the repository that the site is built from, if it is on a server."""
+    found = subprocess.run(
+        ["git", "remote", "get-url", "origin"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    url = re.sub(r"^git@([^:]+):", r"https://\1/", found.stdout.strip()).removesuffix(".git")
+    if url.startswith("https://"):
+        config.repo_url = url
+        config.repo_name = "/".join(url.split("/")[-2:])
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages of the repository."""
     for path, name in PAGES.items():
         text = _NOT_HERE.sub("", (ROOT / path).read_text(encoding="utf-8"))
-        files.append(File.generated(config, name, content=_from_its_folder(text, Path(path).parent)))
+        text = _from_its_folder(text, Path(path).parent)
+        if name == "index.md":
+            text = f"---\nhide: [navigation, toc]\n---\n<div class='first-page' markdown>\n\n{text}\n</div>\n"
+        files.append(File.generated(config, name, content=text))
     return files
 
 

@@ -8,23 +8,10 @@ import pytest
 from paths import ROOT
 from run_pages import lacking, play
 
+# The examples of the generated page of commands are run by tests/evaluator/cli/test_every_command.py.
 PAGES = [
     ROOT / "README.md",
-    *(
-        ROOT / "docs" / f"{name}.md"
-        for name in (
-            *(
-                "tutorial",
-                "golden_questions",
-                "verdicts",
-                "metrics",
-                "running",
-                "comparing",
-                "pytest",
-                "judging",
-            ),
-        )
-    ),
+    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem != "commands"),
 ]
 
 
