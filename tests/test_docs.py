@@ -149,3 +149,17 @@ def test_each_page_is_in_the_navigation_of_the_site_and_no_note_is() -> None:
     assert listed - pages == {"index.md", "contributing.md", "security.md", "changelog.md"}
     assert pages - listed == set()
     assert "notes/" in settings
+
+
+def test_few_concepts_stand_before_the_first_verdict_on_tools() -> None:
+    """The words as a reader meets them, from README's first line to the tutorial's first red run."""
+    known = json.loads((ROOT / "tests" / "cases" / "concept_words.json").read_text(encoding="utf-8"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Where to begin")[0]
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").partition("That is the loop.")[0]
+    first = {
+        word: found.start()
+        for word in known["concepts"]
+        if (found := re.search(rf"\b{word}s?\b", readme + tutorial, re.IGNORECASE))
+    }
+    assert sorted(first, key=first.__getitem__) == known["met"]
+    assert len(first) <= 16
