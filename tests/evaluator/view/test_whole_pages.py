@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -90,6 +91,7 @@ PAGES: Mapping[str, Mapping[str, str]] = {
         "sample_run": "/run/strict?against=first",
         "sample_summary": "/run/strict/summary",
         "sample_compare": "/compare?a=first&b=strict",
+        "sample_unasked": "/compare?a=unasked_one&b=unasked_two",
         "sample_trends": "/trends?since=2025-01-01&until=2027-01-01",
     },
 }  # fmt: skip
@@ -99,6 +101,10 @@ def sample() -> Path:
     def make(db: Path) -> None:
         opened = package.open(db)
         opened.import_files(SAMPLE / "spans.otlp.jsonl")
+        questions = json.loads(GOLDEN.read_text())["golden_questions"]
+        unasked = [{"id": f"unasked-{n}", "user_inputs": [f"Never {n}?"], "goal": "none"} for n in range(3)]
+        opened.grade([*questions, unasked[0]], name="unasked_one")
+        opened.grade([*questions, *unasked[1:]], name="unasked_two")
         opened.grade(GOLDEN, name="first")
         opened.grade(
             GOLDEN,
