@@ -491,6 +491,6 @@ def test_a_run_names_the_package_that_records_the_spans_of_the_agents_framework(
 
 
 def test_the_lines_that_a_run_names_are_those_of_the_guide():
-    guide = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
     for framework in FRAMEWORKS:
         assert [line for line in framework.lines.split("; ") if line not in guide] == []
