@@ -5,17 +5,21 @@ from __future__ import annotations
 import io
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import NamedTuple
 from unittest import mock
 
 import pytest
+from typer.main import get_command
 
 from spangrade.converters import convert_adk_history_to_dataset, convert_test_to_golden
 from spangrade.converters import script as script_door
 from spangrade.evaluator.cli import main
+from spangrade.evaluator.cli.app import app
+from spangrade.evaluator.cli.commands import COMMANDS
+from spangrade.evaluator.cli.settings import settings_by_flag
 
 SCRIPTS = {
     "convert_test_to_golden.py": convert_test_to_golden.convert,
@@ -34,6 +38,28 @@ class Done(NamedTuple):
 Spangrade = Callable[..., Done]
 
 
+def with_variables(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return arguments without those that are settings alone, and these as variables.
+
+    A test gives a setting of a command as if it were an option: `--judge-votes 3` is $SPANGRADE_JUDGE_VOTES.
+    """
+    given, rest = list(arguments), []
+    if not given or given[0] not in COMMANDS:
+        return given, {}
+    get_command(app).get_command(None, given[0])  # its settings are known once it is built
+    known = {**settings_by_flag(given[0]), "--redact": (False, "SPANGRADE_REDACT")}
+    variables: dict[str, str] = {}
+    words = iter(given)
+    for word in words:
+        if word not in known:
+            rest.append(word)
+            continue
+        is_flag, name = known[word]
+        value = "1" if is_flag else next(words)
+        variables[name] = f"{variables[name]},{value}" if name in variables else value
+    return rest, variables
+
+
 def run(*arguments: str | Path) -> Done:
     """Run `spangrade` with arguments, or a script of the guide, by its file's name."""
     done = spangrade(*arguments)
@@ -45,7 +71,9 @@ def spangrade(*arguments: str | Path, cwd: Path | None = None, **environment: st
 
     Returns what `subprocess.run` would. Its input is `sys.stdin`, its umask 022.
     """
-    command = ["spangrade", *map(str, arguments)]
+    given, variables = with_variables(map(str, arguments))
+    command = ["spangrade", *given]
+    environment = {**variables, **environment}
     script = SCRIPTS.get(command[1]) if arguments else None
     if script is not None:
         del command[0]

@@ -47,8 +47,6 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str]] = {
     ("label",): ("conversation-1", "pass", "--by", "ines"),
     ("lint",): (),
     ("sql",): ("SELECT session_id, r FROM sessions, range(100) a(r)",),
-    ("collect",): ("--http-port", "PORT", "--grpc-port", "0"),
-    ("watch",): ("--once", *GATE),
     ("delete",): ("--session", "conversation-1"),
     ("convert",): ("promptfoo.json", "--output", "converted.json"),
     ("mcp",): ("--instructions",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import NamedTuple
 
+from command_line import with_variables
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -36,9 +38,12 @@ class Receiver(NamedTuple):
 
 def start(db: Path, *options: str, python: Sequence[str] = (sys.executable, "-m", "spangrade")) -> Receiver:
     """Start a receiver on free ports of the loopback; `python` runs the command line."""
-    command = [*python, "collect", "--db", str(db)]
+    given, variables = with_variables(["serve", "--only", "receive", "--db", str(db), *options])
     process = subprocess.Popen(
-        [*command, "--http-port", "0", "--grpc-port", "0", *options], stderr=subprocess.PIPE, text=True
+        [*python, *given, "--http-port", "0", "--grpc-port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
     )
     said = ""
     while line := process.stderr.readline():

@@ -1,4 +1,4 @@
-"""Loopback stand-ins for what `spangrade watch` sends to: a webhook, and a stock OTLP sink."""
+"""Loopback stand-ins for what `spangrade serve --only grade` sends to: a webhook, and a stock OTLP sink."""
 
 from __future__ import annotations
 

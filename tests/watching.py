@@ -1,4 +1,4 @@
-"""Sessions in a database that is watched, and a clock, for tests of `spangrade watch`."""
+"""Sessions in a database that is watched, and a clock, for tests of `spangrade serve --only grade`."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ SIMULATED_MESSAGE = "spangrade.simulated_message"  # a JSON object: what a simul
 FAULT = "spangrade.fault"  # on a tool's call: what a drill made it do
 SCOPE_OF_USER = "spangrade.user"  # the instrumentation scope of a simulated user's own spans
 SCOPE_OF_MESSAGES = "spangrade.messages"  # the instrumentation scope of spans made of messages alone
-SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade watch` sends
+SCOPE_OF_WATCH = "spangrade.watch"  # the instrumentation scope of what `spangrade serve --only grade` sends
 SCOPE_OF_GRADE = "spangrade.grade"  # the same of `spangrade grade` and `run`
 
 CAPTURE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -52,7 +52,7 @@ def evaluations_of(span: Span) -> tuple[Evaluation, ...]:
 
 
 def evaluation_of_log(log: LogRecord) -> Evaluation | None:
-    """Return the score in a log record; None for any other record, and for a score of `spangrade watch`."""
+    """Return the score in a log record; None for any other record, and for a score of `watch`."""
     name = log.event_name or log.attributes.get("event.name")
     if name != semconv.EVALUATION_RESULT or log.scope_name == semconv.SCOPE_OF_WATCH:
         return None

@@ -105,7 +105,7 @@ async def in_time(coroutine: Coroutine[Any, Any, _T], limit_s: float, clock: Clo
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
-    reason = f"it took {took_s:.1f} s, expected at most {limit_s:g} s (--timeout)"
+    reason = f"it took {took_s:.1f} s, expected at most {limit_s:g} s (the setting run.timeout)"
     if not has_ended:
         reason += f"; cancelled, it had not ended after {CLEANUP_S:g} s more, and was left behind"
     raise AgentTimeoutError(reason)

@@ -244,7 +244,7 @@ def _notes(conversations: Conversations, unpriced: int) -> Iterator[tuple[str, s
     if conversations.user_model is not None:
         text = str(conversations.user_model.spent)
         if left := conversations.over_user_budget:
-            text += f": {_not_run(left)}; --resume with a higher --max-user-cost runs them"
+            text += f": {_not_run(left)}; --resume with a higher run.max_user_cost runs them"
         yield "simulated user", text
     if conversations.not_begun:
         text = f"${conversations.spent_usd:.4g} spent: {_not_run(conversations.not_begun)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spangrade.tracer.base.fields import check_bounds, option
+from spangrade.tracer.base.fields import OWN, check_bounds, option
 
 LEAST_SESSIONS = 5  # of a question, that a limit needs and, unless asked otherwise, calls and replies
 
@@ -21,12 +21,12 @@ class Mutants:
     """
 
     of_each: int = option(20, "The most mutants of each session.", name="--mutants", metavar="N", least=1)
-    seed: int = option(0, "Another seed draws other mutants.", metavar="N", rare=True)
+    seed: int = option(0, "Another seed draws other mutants.", metavar="N", setting=OWN)
     kinds: Collection[str] = option(
         (), "Only mutants of this kind; repeat it for more.", name="--kind", metavar="NAME"
     )
     failed: bool = option(
-        False, "Audit sessions that do not pass too, by the gates that they meet.", rare=True
+        False, "Audit sessions that do not pass too, by the gates that they meet.", setting=OWN
     )
     least_sessions: int = option(
         LEAST_SESSIONS,
@@ -34,7 +34,7 @@ class Mutants:
         name="--from",
         metavar="N",
         least=1,
-        rare=True,
+        setting=OWN,
     )
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from typer.main import get_command
 from spangrade.evaluator.cli.commands import COMMANDS, help_text
 from spangrade.evaluator.cli.declare import command_of, with_example
 from spangrade.evaluator.cli.gone import refuse_command, refuse_option
+from spangrade.evaluator.cli.settings import setting_of
 from spangrade.tracer.base.command_exit import leave
 from spangrade.tracer.base.errors import one_line
 from spangrade.tracer.base.file_modes import set_umask
@@ -29,7 +30,8 @@ def _short_usage_errors() -> Iterator[None]:
         yield
     except _UsageError as error:
         if flag := getattr(error, "option_name", None):
-            refuse_option(error.ctx.command_path.removeprefix("spangrade "), flag)
+            command = error.ctx.command_path.removeprefix("spangrade ").strip()
+            refuse_option(command, flag, setting_of(command, flag))
         error.message = one_line(error.message)
         raise
 
@@ -104,6 +106,7 @@ app = typer.Typer(
     help="Grade AI agents from the OpenTelemetry spans they emit.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from spangrade import Gates, JudgeOptions, Selection
 from spangrade.evaluator.audit.options import Mutants
-from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Graders, Printed, StoredIn
 from spangrade.evaluator.cli.output import print_lines, print_table, show
 from spangrade.evaluator.cli.settings import loaded_settings
@@ -45,7 +43,7 @@ class AuditOptions:
 def audit(
     context: typer.Context,
     gates: Gates,
-    select: Annotated[Selection, RARE],
+    select: Selection,
     judge: JudgeOptions,
     mutants: Mutants,
     audited: AuditOptions,

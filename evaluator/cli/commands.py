@@ -75,19 +75,11 @@ COMMANDS: Mapping[str, Command] = {
         "import traces.jsonl",
         where="import_:import_",
     ),
-    "collect": Command(
-        PRODUCTION, "Receive spans and logs over OTLP into one database.", "collect --db agents.duckdb"
-    ),
     "serve": Command(
         PRODUCTION,
         "Receive, grade and show sessions as one service, for a team.",
         "serve --data /var/lib/spangrade",
         where="serve:app",
-    ),
-    "watch": Command(
-        PRODUCTION,
-        "Grade sessions once they are idle, and again if something arrives.",
-        "watch --metric 'latency_metrics<=20'",
     ),
     "sessions": Command(
         PRODUCTION, "List the sessions, with the verdict of each.", "sessions --failed --since 7d"
@@ -128,15 +120,13 @@ NOT_ON_A_LAKE = {
     "delete": "`spangrade lake delete` deletes from one",
     "import": f"{_UPDATE}, `spangrade lake import` imports a database file",
     "run": "it stores sessions in a database file (--db)",
-    "watch": f"{_UPDATE}: run it at intervals",
+    "serve": f"{_UPDATE}: run it at intervals",
 }
 
 COMMON = {
-    "--db FILE": "the DuckDB file of the spans ($SPANGRADE_DB; spangrade.duckdb)",
-    "--lake postgres:…": "the catalog of a lake, in place of a file",
+    "--db FILE": "the DuckDB file of the spans, or a lake's catalog, postgres:… ($SPANGRADE_DB)",
     "--config FILE": "the settings ($SPANGRADE_CONFIG; the nearest spangrade.toml)",
     "--format json": "how a result is printed: table, json, csv or markdown",
-    "--workers N": "processes that work, where a command has many sessions",
     "-h, --help": "what a command does, with an example",
 }
 

@@ -40,7 +40,6 @@ class CompareOptions:
         metavar="SHARE",
         least=0,
         most=1,
-        rare=True,
     )
     allow_changed_questions: bool = option(
         False, "Compare although references, gates, versions of metrics or the judge are not the same."
@@ -51,7 +50,7 @@ class CompareOptions:
 class ComparisonOutput:
     """What is made of a comparison."""
 
-    inconclusive_ok: bool = option(False, "Exit 0 if the data do not settle a gate.", rare=True)
+    inconclusive_ok: bool = option(False, "Exit 0 if the data do not settle a gate.")
     out: Path | None = option(None, "A folder for comparison.json, comparison.md and comparison.junit.xml.")
 
 

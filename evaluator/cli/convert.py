@@ -25,7 +25,7 @@ _FIELDS = {
     "required_texts": "Which text should a reply have?",
     "forbidden_tools": "Which tool should not have been called?",
 }
-_Chosen = Annotated[Selection, Only("where", "since", "until", "agent", "model", "origin", "limit")]
+_Chosen = Annotated[Selection, Only("where", "since", "sample", "agent", "limit")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class ConvertOptions:
     )
     wildcards: bool = option(False, "With one id: expect no value that looks generated: ids, timestamps.")
     dedupe: bool = option(False, "Merge sessions whose user inputs differ in values alone.")
-    failed_calls: bool = option(False, "Expect calls that failed to fail again.", rare=True)
+    failed_calls: bool = option(False, "Expect calls that failed to fail again.")
     failed: bool = option(
         False, "Of a session that failed: expect what should have happened, as --expect says it."
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, is_dataclass
-from functools import wraps
+from enum import Enum
+from functools import partial, wraps
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -20,14 +21,22 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from spangrade.evaluator.cli.commands import NOT_ON_A_LAKE
-from spangrade.evaluator.cli.settings import CONFIG
+from spangrade.evaluator.cli.settings import CONFIG, key_of, own_setting, remember_settings
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.fields import FieldError, OptionField, option_fields
+from spangrade.tracer.base.fields import OWN, FieldError, OptionField, option_fields
 
 # Where a field takes a value of Python too, the command line has a text.
 _TEXTS = {"Metric": str, "Rule": str, "datetime": str, "StrPath": Path}
 # What a mistake in a group as a whole is named after, and in a parameter that has no option.
-_WHOLE = {"gates": "--metric", "select": "--where", "catalog": "--lake", "agent": "AGENT"}
+_WHOLE = {"gates": "--metric", "select": "--where", "agent": "AGENT"}
+
+
+# Help and errors as plain text: boxes take half of the screen.
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+}
 
 
 class Only(tuple[str, ...]):
@@ -38,55 +47,54 @@ class Only(tuple[str, ...]):
         return super().__new__(cls, names)
 
 
-class Rare:
-    """Options of a group that the help of a command does not list: docs/commands.md has them."""
-
-
-RARE = Rare()
-
-
 class _Group(NamedTuple):
-    """A group of options, which of its fields a command has, and whether its help lists none of them."""
+    """A group of options, and which of its fields a command has."""
 
     type: type
     only: Only | None
-    rare: bool
 
     def fields(self) -> Iterator[OptionField]:
-        """Yield the fields that are options of the command."""
+        """Yield the fields that are options of the command, or keys of its settings."""
         chosen = self.only
         yield from (one for one in option_fields(self.type) if chosen is None or one.field.name in chosen)
 
-    def value(self, options: Mapping[str, Any]) -> Any:
-        """Return the group with what is given; the rest has its own defaults."""
-        given = ((one, options[one.parameter]) for one in self.fields())
+    def options(self) -> Iterator[OptionField]:
+        """Yield the fields that are options of the command."""
+        yield from (one for one in self.fields() if not one.option.setting)
+
+    def value(self, options: Mapping[str, Any], setting: Callable[[OptionField, Any], Any]) -> Any:
+        """Return the group with what is given; the rest has its own defaults.
+
+        `setting` returns the value of a key of the command's settings, by its field and type.
+        """
+        given = [(one, options[one.parameter]) for one in self.options()]
+        if own := [one for one in self.fields() if one.option.setting == OWN]:
+            kinds = get_type_hints(self.type, localns=_TEXTS)
+            given += [(one, setting(one, _kind(kinds[one.field.name]))) for one in own]
         return self.type(**{one.field.name: value for one, value in given if value != _default(one)})
 
 
 def command_of(command: Callable[..., None], name: str) -> Any:
     """Return the command of a function."""
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone = typer.Typer(**PLAIN)
     alone.command(name)(declared(command, name))
     return get_command(alone)
 
 
-def commands_under(
-    text: str, *own: Callable[..., None], hidden: Iterable[Any] = (), **more: Any
-) -> typer.Typer:
-    """Return the commands under a name, each called as its function; `hidden` are not in its help."""
-    under = typer.Typer(help=text, add_completion=False, pretty_exceptions_enable=False, **more)
-    hidden = tuple(hidden)
-    for command in (*own, *hidden):
+def commands_under(text: str, *own: Callable[..., None], **more: Any) -> typer.Typer:
+    """Return the commands under a name, each called as its function."""
+    under = typer.Typer(help=text, **PLAIN, **more)
+    for command in own:
         name = command.__name__.rstrip("_").replace("_", "-")
-        under.command(name, hidden=command in hidden)(declared(command))
+        under.command(name)(declared(command, name))
     return under
 
 
 def declared(command: Callable[..., None], name: str = "") -> Callable[..., None]:
     """Return a function with an option for each field of the groups of a command, as typer reads functions.
 
-    It has `--config` too and, if the command of this name is not for a lake, refuses `--lake`. A value that
-    cannot be used is named by its option.
+    It has `--config` too and, if the command of this name is not for a lake, refuses the address of one. Its
+    own settings are those of the table of this name. A value that cannot be used is named by its option.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {parameter: group for parameter, hint in hints.items() if (group := _group(hint)) is not None}
@@ -95,16 +103,21 @@ def declared(command: Callable[..., None], name: str = "") -> Callable[..., None
     for group in groups.values():
         parameters += _parameters(group)
     parameters.append(_parameter("config", CONFIG, None))
-    if name in NOT_ON_A_LAKE:
-        parameters.append(_parameter("lake", _refused_lake(name), None))
+    context = next((one for one in own if hints[one] is typer.Context), "invoked")
+    if context not in own:
+        parameters.append(_parameter(context, typer.Context, inspect.Parameter.empty))
+    remember_settings(name, [one for group in groups.values() for one in group.fields()])
 
     @wraps(command)
     def called(**options: Any) -> None:
+        setting = partial(own_setting, options[context], name)
+        if name in NOT_ON_A_LAKE and is_lake(options.get("db")):
+            raise InputError(f"{name} does not work on a lake: {NOT_ON_A_LAKE[name]}")
         try:
-            values = {parameter: group.value(options) for parameter, group in groups.items()}
-            command(**values, **{name: options[name] for name in own})
+            values = {parameter: group.value(options, setting) for parameter, group in groups.items()}
+            command(**values, **{parameter: options[parameter] for parameter in own})
         except FieldError as error:
-            raise InputError(_in_words(error, groups)) from error
+            raise InputError(_in_words(error, groups, name)) from error
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -112,18 +125,12 @@ def declared(command: Callable[..., None], name: str = "") -> Callable[..., None
 
 
 def with_example(command: Any, example: str) -> None:
-    """Let the help of a command begin with an example, and say where options that are not listed are."""
-    unlisted = sum(getattr(one, "hidden", False) for one in command.params)
+    """Let the help of a command begin with an example."""
     command.help = f"$ {example}\n\n{command.help}"
-    if unlisted:
-        command.epilog = f"{unlisted} more options, as --db and --format: docs/commands.md"
 
 
 class WithDefault(TyperGroup):
-    """A command that has names of an earlier version under it: anything else than one of these is for itself.
-
-    Its own command is the first.
-    """
+    """A command that has others under it: anything else than one of these is for itself, the first."""
 
     @property
     def default(self) -> str:
@@ -142,13 +149,14 @@ class WithDefault(TyperGroup):
         return super().parse_args(ctx, ["--", *args] if own and args else args or [self.default])
 
 
-def _in_words(error: FieldError, groups: Mapping[str, _Group]) -> str:
-    """Return what is wrong with a value in the words of the command: `--judge-votes: expected …`."""
+def _in_words(error: FieldError, groups: Mapping[str, _Group], table: str) -> str:
+    """Return what is wrong with a value in the words of the command: `--judge-model: expected …`."""
     names = dict(_WHOLE)
     for parameter, group in groups.items():
         for one in option_fields(group.type):
-            names[f"{parameter}.{one.field.name}"] = one.flag
-            names.setdefault(one.field.name, one.flag)
+            name = key_of(table, one) if one.option.setting else one.flag
+            names[f"{parameter}.{one.field.name}"] = name
+            names.setdefault(one.field.name, name)
     if "[" not in error.name:  # else it is a place in the settings, such as alerts[0].when
         names.setdefault(error.name, f"--{error.name.rpartition('.')[2].replace('_', '-')}")
     return error.in_words(names)
@@ -158,18 +166,14 @@ def _group(hint: Any) -> _Group | None:
     """Return the group of options that an annotation is."""
     only = next((one for one in get_args(hint)[1:] if isinstance(one, Only)), None)
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    return (
-        _Group(kind, only, RARE in get_args(hint)[1:])
-        if is_dataclass(kind) and isinstance(kind, type)
-        else None
-    )
+    return _Group(kind, only) if is_dataclass(kind) and isinstance(kind, type) else None
 
 
 def _parameters(group: _Group) -> Iterator[inspect.Parameter]:
     kinds = get_type_hints(group.type, localns=_TEXTS)
-    for one in group.fields():
+    for one in group.options():
         kind: Any = _kind(kinds[one.field.name])
-        annotation = Annotated[kind, _info(one, rare=group.rare)]
+        annotation = Annotated[kind, _info(one, kind)]
         yield _parameter(one.parameter, annotation, _default(one))
 
 
@@ -178,13 +182,20 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _refused_lake(name: str) -> Any:
-    def refuse(value: str | None) -> None:
-        if value is not None:
-            raise InputError(f"{name} does not work on a lake: {NOT_ON_A_LAKE[name]}")
+def is_lake(address: object) -> bool:
+    """Return whether an address of a database is that of a lake's catalog."""
+    return str(address or "").startswith("postgres:")
 
-    option = typer.Option("--lake", hidden=True, is_eager=True, expose_value=False, callback=refuse)
-    return Annotated[str | None, option]
+
+def _is_flag(kind: Any) -> bool:
+    return bool in _alternatives(kind)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Return whether the type of a value says no more than the name of its option."""
+    return not _is_flag(kind) and not any(
+        isinstance(one, type) and issubclass(one, Enum) for one in _alternatives(kind)
+    )
 
 
 def _default(one: OptionField) -> Any:
@@ -216,16 +227,15 @@ def _is_iterable(hint: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, Iterable)
 
 
-def _info(one: OptionField, *, rare: bool) -> Any:
+def _info(one: OptionField, kind: Any) -> Any:
     described = one.option
     texts: dict[str, Any] = {
         "help": described.help,
-        "metavar": described.metavar,
+        "metavar": described.metavar or ("" if _is_plain(kind) else None),
         "min": described.least,
         "max": described.most,
         "envvar": described.variable,
-        "show_default": described.shown_default or not described.argument,
-        "hidden": described.rare or rare,
+        "show_default": described.shown_default or (not described.argument and not _is_flag(kind)),
     }
     if described.argument:
         return typer.Argument(**{**texts, "metavar": one.flag})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spangrade.evaluator.cli.options import InFile, Printed
+from spangrade.evaluator.cli.options import Printed, StoredIn
 from spangrade.tracer.base.fields import option, values_of
 from spangrade.tracer.base.terminal import counted, print_line, warn
 
@@ -33,11 +33,10 @@ class DeleteInFile(DeleteOptions):
         None,
         "Runs graded before, unless one has a session's latest verdict.",
         metavar="TIME",
-        rare=True,
     )
 
 
-def delete(which: DeleteInFile, at: InFile, printed: Printed) -> None:
+def delete(which: DeleteInFile, at: StoredIn, printed: Printed) -> None:
     """Delete sessions for good: spans, logs, what is derived, scores; the file becomes smaller."""
     with at.opened() as opened:
 

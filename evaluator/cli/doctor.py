@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from spangrade.evaluator.cli.options import InFile, Printed, Readers
+from spangrade.evaluator.cli.options import Printed, Readers, StoredIn
 from spangrade.evaluator.cli.output import print_table
 from spangrade.evaluator.cli.settings import is_given, loaded_settings
 from spangrade.tracer.base.fields import option
@@ -24,7 +24,7 @@ class DoctorOptions:
 
 
 def doctor(
-    context: typer.Context, examined: DoctorOptions, at: InFile, by: Readers, printed: Printed
+    context: typer.Context, examined: DoctorOptions, at: StoredIn, by: Readers, printed: Printed
 ) -> None:
     """Show on one screen what is installed, stored and reachable, and what the instrumentation lacks.
 
@@ -50,7 +50,7 @@ def doctor(
         print_table([{**row, "value": str(row["value"])} for row in settings], ("setting", "value", "source"))
 
 
-def _setting_rows(context: typer.Context, at: InFile) -> list[dict[str, Any]]:
+def _setting_rows(context: typer.Context, at: StoredIn) -> list[dict[str, Any]]:
     """Return each setting in force with its source."""
     return [
         {"setting": name, "value": value, "source": where}

@@ -30,7 +30,19 @@ GONE: Mapping[str, str] = {
     "judge agreement": "judge METRIC",
     "judge check": "judge METRIC --again",
     "run --stop-when-settled": "--compare BASELINE --fail-if worse",
+    "collect": "serve --only receive",
+    "watch": "serve --only grade",
     "--all-metrics": "--all",
+    "--until": "--where until:TIME",
+    "--model": "--where model:NAME",
+    "--version": "--where version:TEXT",
+    "--prompt": "--where prompt:NAME@VERSION",
+    "--user": "--where user:ID",
+    "--environment": "--where environment:NAME",
+    "--origin": "--where origin:NAME",
+    "--lake": "--db postgres:…",
+    "run --send-dry-run": "grade --of-run latest --send URL --send-dry-run",
+    "run --metrics-file": "the setting metrics_files, or $SPANGRADE_METRICS_FILES",
     "--otlp-dry-run": "--send-dry-run",
     "grade --otlp": "--send URL",
     "run --otlp": "--send URL",
@@ -46,11 +58,13 @@ def refuse_command(words: Sequence[str]) -> None:
             raise InputError(f"{name}: there is no such command: did you mean {_command(GONE[name])}?")
 
 
-def refuse_option(command: str, flag: str) -> None:
-    """Raise InputError if an option that a command does not have is one that went."""
-    for name in (f"{command} {flag}", flag):
-        if name in GONE:
-            raise InputError(f"{flag}: {command} has no such option: did you mean {GONE[name]}?")
+def refuse_option(command: str, flag: str, setting: str | None = None) -> None:
+    """Raise InputError if an option that a command does not have is one that went.
+
+    `setting` is the setting that took its place, if one did.
+    """
+    if (successor := setting or GONE.get(f"{command} {flag}") or GONE.get(flag)) is not None:
+        raise InputError(f"{flag}: {command} has no such option: did you mean {successor}?")
 
 
 def options_that_went() -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from spangrade.evaluator.cli.output import sent_scores, show, show_run, show_sen
 from spangrade.evaluator.reports.kinds import Report
 from spangrade.evaluator.watch.options import ScoresTo
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.fields import argument, option, values_of
+from spangrade.tracer.base.fields import OWN, argument, option, values_of
 
 # What is said of a run, beside what is graded and by what.
 RunNote = Annotated[GradeSpec, Only("name", "tags", "group_by", "idle_s")]
@@ -37,7 +37,7 @@ class GradeOptions:
         False, "With --of-run: store nothing, and show the verdicts of that run that would change."
     )
     without: tuple[str, ...] = option(
-        (), "A metric of the run that is gone, to leave out. Repeat for more.", metavar="METRIC", rare=True
+        (), "A metric of the run that is gone, to leave out. Repeat for more.", metavar="METRIC", setting=OWN
     )
     out: Path | None = option(None, "A folder for the reports (HTML, JSON, CSV, JUnit, Markdown).")
     reports: str = option(
@@ -45,7 +45,7 @@ class GradeOptions:
         f"Which reports: {', '.join(Report)}; json is written with any.",
         metavar="KIND,…",
         shown_default="all",
-        rare=True,
+        setting=OWN,
     )
 
 
@@ -83,7 +83,7 @@ def grade(
         raise typer.Exit(regraded.run.exit_code)
     if graded.without:
         raise typer.BadParameter(
-            "it leaves out what a run measured: expected --dry-run, too", param_hint="--without"
+            "it leaves out what a run measured: expected --dry-run, too", param_hint="options.grade.without"
         )
     spec = GradeSpec.of(graded.dataset, gates, select, judge, **values_of(of_run))
     with at.opened(by.workers) as opened:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from spangrade.evaluator.cli.options import InFile, Printed, Readers
+from spangrade.evaluator.cli.options import Printed, Readers, StoredIn
 from spangrade.tracer.base.fields import REQUIRED, argument, option
 from spangrade.tracer.base.terminal import counted, print_line, warn
 
@@ -40,11 +40,10 @@ class ImportOptions:
         f"Do not report spans of this instrumentation scope as not understood. {_REMEMBERED}",
         name="--ignore-scope",
         metavar="SCOPE",
-        rare=True,
     )
 
 
-def import_(what: ImportOptions, at: InFile, by: Readers, printed: Printed) -> None:
+def import_(what: ImportOptions, at: StoredIn, by: Readers, printed: Printed) -> None:
     """Import recorded spans and logs, and derive sessions from them.
 
     The format is recognized by the content, gzip or zstd too:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates, GradeSpec
-from spangrade.evaluator.cli.declare import RARE, Only, commands_under
+from spangrade.evaluator.cli.declare import Only, commands_under
 from spangrade.evaluator.cli.delete import DeleteOptions, what_goes
 from spangrade.evaluator.cli.options import Printed
 from spangrade.evaluator.cli.output import print_table
@@ -33,20 +33,16 @@ class LakeOption:
 class EngineOptions:
     """Where the work is done."""
 
-    engine: Engine = option(Engine.LOCAL, "Processes of this machine, or Ray's.", name="--on", rare=True)
-    workers: int = option(1, "Processes that work.", least=1, metavar="N", rare=True)
-    ray_address: str | None = option(
-        None, "A Ray cluster; else one is started here.", metavar="HOST:PORT", rare=True
-    )
+    engine: Engine = option(Engine.LOCAL, "Processes of this machine, or Ray's.", name="--on")
+    workers: int = option(1, "Processes that work.", least=1, metavar="N")
+    ray_address: str | None = option(None, "A Ray cluster; else one is started here.", metavar="HOST:PORT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeFiles:
     """Where the files of a new lake are."""
 
-    data: str | None = option(
-        None, "The folder or s3://… of the lake's files; only for a new lake.", rare=True
-    )
+    data: str | None = option(None, "The folder or s3://… of the lake's files; only for a new lake.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +50,7 @@ class UpdateOptions:
     """What has landed, and what is made of it."""
 
     dataset: Path | None = argument(None, "Golden questions to grade the sessions by.")
-    landing: str = option(REQUIRED, "The folder or s3://… that `collect --lake` writes to.")
+    landing: str = option(REQUIRED, "The folder or s3://… that `serve --only receive` writes to.")
     session_from: tuple[str, ...] | None = option(
         None, "An attribute that holds the session's id; only for a new lake.", metavar="ATTRIBUTE"
     )
@@ -87,11 +83,11 @@ class CompactOptions:
 class LandingFolder:
     """Where what is deleted landed."""
 
-    landing: str | None = option(None, "The folder or s3://… that `collect --lake` writes to.")
+    landing: str | None = option(None, "The folder or s3://… that `serve --only receive` writes to.")
 
 
 def update(
-    gates: Annotated[Gates, RARE],
+    gates: Annotated[Gates, Only("metrics", "metrics_files")],
     landed: UpdateOptions,
     of_run: Annotated[GradeSpec, Only("name")],
     at: LakeOption,
@@ -222,6 +218,10 @@ def status(at: LakeOption, printed: Printed) -> None:
 app = commands_under(
     "Keep sessions in a lake: Parquet files in a folder or in S3, with a catalog in Postgres.",
     update,
-    hidden=(import_, derive, compact, delete, status),
+    import_,
+    derive,
+    compact,
+    delete,
+    status,
     no_args_is_help=True,
 )

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from spangrade import Gates
-from spangrade.evaluator.cli.declare import RARE
+from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.metric_list import print_metrics
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import print_json, print_table
 from spangrade.tracer.base.errors import ExitCode
-from spangrade.tracer.base.fields import argument, option
+from spangrade.tracer.base.fields import OWN, argument, option
 from spangrade.tracer.base.terminal import print_line, printable
 
 _COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
@@ -31,12 +31,12 @@ class LintOptions:
     )
     metrics: bool = option(False, "List the metrics instead, with those of --metrics-file.")
     schema: bool = option(False, "Print the JSON Schema of golden files instead.")
-    workers: int = option(1, "Processes that look at sessions.", least=1, metavar="N", rare=True)
+    workers: int = option(1, "Processes that look at sessions.", least=1, metavar="N", setting=OWN)
 
 
 def lint(
     context: typer.Context,
-    gates: Annotated[Gates, RARE],
+    gates: Annotated[Gates, Only("metrics", "metrics_files")],
     select: Selected,
     linted: LintOptions,
     at: StoredIn,
@@ -59,7 +59,7 @@ def lint(
     if dataset is not None and printed.as_table:
         _explain(dataset)
     with at.opened(linted.workers) as opened:
-        is_any = bool(dataset is None or at.db or at.lake or linted.session) or opened.path.exists()
+        is_any = bool(dataset is None or at.db or linted.session) or opened.path.exists()
         findings = []
         if is_any:
             findings = opened.lint(linted.session, dataset=dataset, gates=gates, select=select)

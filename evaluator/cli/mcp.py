@@ -8,12 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from spangrade.evaluator.cli.options import Labelling, Logs, StoredIn
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.fields import OWN, option
 from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import LogLevel
 
@@ -24,7 +22,9 @@ _log = logging.getLogger("spangrade")
 class WarningLogs(Logs):
     """How it logs: the streams are for answers."""
 
-    log_level: LogLevel = option(LogLevel.WARNING, "The least severe log lines that are printed.", rare=True)
+    log_level: LogLevel = option(
+        LogLevel.WARNING, "The least severe log lines that are printed.", setting=OWN
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,27 +38,27 @@ class McpOptions:
         most=65535,
     )
     token: str | None = option(
-        None, "What clients must send as a bearer token.", variable="SPANGRADE_TOKEN", rare=True
+        None, "What clients must send as a bearer token.", variable="SPANGRADE_TOKEN", setting=OWN
     )
     token_file: Path | None = option(
-        None, "With --port: a file with what clients must send as a bearer token.", metavar="FILE"
+        None,
+        "With --port: a file with what clients must send as a bearer token.",
+        metavar="FILE",
+        setting=OWN,
     )
     keys: Path | None = option(
         None,
         "With --port: the folder of `spangrade serve` whose keys clients send; they must be ones that may "
         "read or, with --allow-labels, review.",
         metavar="FOLDER",
-        rare=True,
     )
     max_tokens: int = option(
-        5000, "How many tokens an answer has at most.", least=1000, metavar="N", rare=True
+        5000, "How many tokens an answer has at most.", least=1000, metavar="N", setting=OWN
     )
     instructions: bool = option(False, "Print a skill for coding agents, and exit.")
 
 
-def mcp(
-    context: typer.Context, to: McpOptions, labelling: Labelling, at: StoredIn, logs: WarningLogs
-) -> None:
+def mcp(to: McpOptions, labelling: Labelling, at: StoredIn, logs: WarningLogs) -> None:
     """Let a coding agent ask about sessions, runs and metrics, over the Model Context Protocol.
 
     It changes nothing, unless --allow-labels lets it label sessions and draft golden questions for a person.
@@ -69,7 +69,7 @@ def mcp(
         sys.stdout.write(guide(SKILL))
         return
     person = labelling.person()
-    for name, value in (("--token-file", to.token_file), ("--keys", to.keys)):
+    for name, value in (("token_file", to.token_file), ("--keys", to.keys)):
         if value is not None and to.port is None:
             raise InputError(f"{name} is for clients over HTTP: expected --port, too")
     try:
@@ -85,7 +85,7 @@ def mcp(
         if to.port is None:
             server_of(tools).run("stdio")
         else:
-            given = secret(context, "token", to.token, to.token_file)
+            given = secret(to.token, to.token_file, "token")
             access = Access(given or None) if to.keys is None else Access(allows=_by_keys(to.keys))
             serve_http(tools, to.port, access, ready=lambda url: _log.warning("%s at %s", opened.path, url))
 

@@ -11,28 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from spangrade import Selection
-from spangrade.evaluator.cli.declare import Only
+from spangrade.evaluator.cli.declare import Only, is_lake
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.fields import option
+from spangrade.tracer.base.fields import OWN, option
 from spangrade.tracer.base.terminal import LogFormat, LogLevel, log_of_service
 
 if TYPE_CHECKING:
     from spangrade import Database
 
 # What chooses sessions, where a command lists or measures them: the same words everywhere.
-WORDS = Only(
-    "where",
-    "since",
-    "until",
-    "sample",
-    "agent",
-    "version",
-    "model",
-    "prompt",
-    "user",
-    "environment",
-    "origin",
-)
+WORDS = Only("where", "since", "sample", "agent")
 Selected = Annotated[Selection, WORDS]
 
 
@@ -40,25 +28,23 @@ Selected = Annotated[Selection, WORDS]
 class StoredIn:
     """Where the spans are: in a database file, or in a lake."""
 
-    db: Path | None = option(
+    db: str | None = option(
         None,
-        "The DuckDB file of the spans.",
+        "The DuckDB file of the spans, or the catalog of a lake (postgres:…).",
         variable="SPANGRADE_DB",
         shown_default="spangrade.duckdb",
-        rare=True,
     )
-    lake: str | None = option(
-        None, "The catalog of a lake, in place of a file (docs/scale.md).", metavar="postgres:…", rare=True
-    )
+
+    @property
+    def file(self) -> Path | None:
+        """The database file that is named, None if none is."""
+        return None if self.db is None or is_lake(self.db) else Path(self.db)
 
     def opened(self, workers: int | None = 1) -> AbstractContextManager[Database]:
         """Give the database or the lake, whose sessions `workers` processes grade; None is as many as pay."""
         from spangrade.evaluator.cli.output import database_or_lake
 
-        return database_or_lake(self.db, self.lake, workers)
-
-
-InFile = Annotated[StoredIn, Only("db")]
+        return database_or_lake(self.file, self.db if is_lake(self.db) else None, workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +57,8 @@ class Readers:
         metavar="N",
         least=1,
         shown_default="the number of CPUs, up to 4; 1 below 20,000 spans",
-        rare=True,
+        setting=OWN,
+        variable="SPANGRADE_WORKERS",
     )
 
 
@@ -85,7 +72,8 @@ class Graders:
         metavar="N",
         least=1,
         shown_default="the number of CPUs, up to 4; 1 below 4,000 sessions",
-        rare=True,
+        setting=OWN,
+        variable="SPANGRADE_WORKERS",
     )
 
 
@@ -119,8 +107,8 @@ class Labelling:
 class Logs:
     """How a service logs."""
 
-    log_format: LogFormat = option(LogFormat.TEXT, "How log lines are printed.", rare=True)
-    log_level: LogLevel = option(LogLevel.INFO, "The least severe log lines that are printed.", rare=True)
+    log_format: LogFormat = option(LogFormat.TEXT, "How log lines are printed.", setting=OWN)
+    log_level: LogLevel = option(LogLevel.INFO, "The least severe log lines that are printed.", setting=OWN)
 
     def begin(self) -> None:
         """Log in this form from now on."""
@@ -141,7 +129,7 @@ class Printed:
     """How a result is printed."""
 
     format: Format = option(
-        Format.TABLE, "A table for people, or JSON, CSV or Markdown alone on standard output.", rare=True
+        Format.TABLE, "A table for people, or JSON, CSV or Markdown alone on standard output."
     )
 
     @property

@@ -161,7 +161,7 @@ def note_origins(opened: Database, origin: str | None) -> None:
     production = counts.pop("production", 0)
     if counts and (origin == "production" or (origin is None and production)):
         others = ", ".join(f"{number} {name}" for name, number in counts.items())
-        warn(f"production only, without other sessions ({others}): --origin any takes all")
+        warn(f"production only, without other sessions ({others}): --where origin:any takes all")
 
 
 def warn_not_understood(spans_by_scope: Mapping[str, int]) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from spangrade import ExitCode, Gates, GradeSpec, JudgeOptions, RunOptions, Selection
 from spangrade.evaluator.cli.declare import Only
-from spangrade.evaluator.cli.options import Every, Graders, InFile, Printed
+from spangrade.evaluator.cli.options import Every, Graders, Printed, StoredIn
 from spangrade.evaluator.cli.output import print_lines, sent_scores, show_run, show_sent
 from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.evaluator.watch.options import ScoresTo
@@ -112,17 +112,17 @@ class ThisRun:
 
 def run(
     context: typer.Context,
-    gates: Gates,
+    gates: Annotated[Gates, Only("metrics")],
     select: Annotated[Selection, Only("where", "questions")],
     judge: JudgeOptions,
     options: RunOptions,
     asked: AgentOptions,
     this: ThisRun,
-    of_run: Annotated[GradeSpec, Only("tags", "group_by")],
-    at: InFile,
+    of_run: Annotated[GradeSpec, Only("tags")],
+    at: StoredIn,
     by: Graders,
     every: Every,
-    scores_to: ScoresTo,
+    scores_to: Annotated[ScoresTo, Only("send")],
     printed: Printed,
 ) -> None:
     """Run an agent over golden questions, each in a session of its own, and grade the sessions.
@@ -139,7 +139,7 @@ def run(
     if questions is None:
         given = f"AGENT was given ({agent}), the dataset is missing: " if isinstance(agent, str) else ""
         raise typer.BadParameter(f"{given}expected DATASET, here or in the table `run` of the settings")
-    spec = GradeSpec.of(questions, gates, select, judge, this.name, of_run.tags, of_run.group_by)
+    spec = GradeSpec.of(questions, gates, select, judge, this.name, of_run.tags)
     with at.opened(by.workers) as opened:
         # A run of the same name, or of the same branch, is another one once this one is stored.
         baseline = None if compare is None else opened.baseline(compare)

@@ -29,9 +29,7 @@ class RunsOptions:
     """Which runs are listed."""
 
     limit: int | None = option(None, "At most this many.", least=1, metavar="N")
-    watched: bool = option(
-        False, "The rolling runs of `spangrade watch`, one per policy and day.", name="--watch", rare=True
-    )
+    watched: bool = option(False, "The rolling runs of `serve`, one per policy and day.", name="--watch")
 
 
 def runs(listed: RunsOptions, at: StoredIn, printed: Printed) -> None:

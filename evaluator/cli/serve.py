@@ -3,27 +3,69 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spangrade import Gates, JudgeOptions
-from spangrade.evaluator.cli.collect import ReceiverLimits, ReceiverOptions, deletion
-from spangrade.evaluator.cli.declare import RARE, Only, WithDefault, commands_under
-from spangrade.evaluator.cli.options import Logs, Printed, Selected
+from spangrade import Gates, JudgeOptions, Selection
+from spangrade.evaluator.cli.declare import Only, WithDefault, commands_under
+from spangrade.evaluator.cli.options import Logs, Printed, Selected, StoredIn
+from spangrade.evaluator.cli.output import database
+from spangrade.evaluator.cli.receive import ReceiverLimits, ReceiverOptions, deletion, reread
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.fields import REQUIRED, argument, option
+from spangrade.tracer.base.errors import InputError, hint
+from spangrade.tracer.base.fields import OWN, REQUIRED, argument, option
 from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.base.terminal import print_line
 
+if TYPE_CHECKING:
+    from spangrade.tracer.receiver.server import ReceiverSettings
+
 _log = logging.getLogger("spangrade")
+
+
+class Part(StrEnum):
+    """A part of a server."""
+
+    RECEIVE = "receive"
+    GRADE = "grade"
+    PAGES = "pages"
+
+
+ALL = frozenset(Part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Which parts of a server run in this process."""
+
+    only: str = option(
+        ",".join(Part),
+        "Run these parts alone: receive (spans and logs), grade (sessions once they are idle), pages.",
+        metavar="PART,…",
+        shown_default="all three",
+    )
+
+    @property
+    def parts(self) -> frozenset[Part]:
+        """The parts. Raises InputError for another name."""
+        names = [one.strip() for one in self.only.split(",") if one.strip()]
+        for name in names:
+            if name not in set(Part):
+                raise InputError(f"--only {name}: {hint(name, Part)}")
+        return frozenset(map(Part, names)) or ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +79,16 @@ class ServerData:
         variable="SPANGRADE_DATA",
     )
 
-    @property
-    def keys(self) -> KeyFile:
-        """The file of its keys."""
-        return KeyFile(self.data / "keys.json")
+    def database(self, context: typer.Context, at: StoredIn) -> Path:
+        """Return the database: that of the folder if one is given, else that of --db or the settings."""
+        source = context.get_parameter_source("data")
+        if at.file is None or (source is not None and not source.name.startswith("DEFAULT")):
+            return self.data / "spangrade.duckdb"
+        return at.file
+
+    def keys(self, db: Path | None = None) -> KeyFile:
+        """Return the file of the keys, beside the database."""
+        return KeyFile((self.data if db is None else db.parent) / "keys.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,28 +96,26 @@ class PageOptions:
     """Where a server's pages are, to whom, and by what sessions are graded."""
 
     port: int = option(4319, "For the pages; 0: any.", least=0, most=65535)
-    base_path: str = option("", "The path under which the pages are.", metavar="/PATH")
+    base_path: str = option("", "The path under which the pages are.", metavar="/PATH", setting=OWN)
     public_url: str | None = option(
-        None, "The address at which people reach the server; its host is allowed.", metavar="URL"
+        None, "The address at which people reach the server; its host is allowed.", metavar="URL", setting=OWN
     )
     allowed_host: Iterable[str] = option(
-        (), "A name by which pages may be asked for, too; repeatable.", metavar="NAME", rare=True
+        (), "A name by which pages may be asked for, too; repeatable.", metavar="NAME", setting=OWN
     )
     trusted_proxy: Iterable[str] = option(
-        (), "An address or network of proxies to believe; repeatable.", metavar="NETWORK", rare=True
+        (), "An address or network of proxies to believe; repeatable.", metavar="NETWORK", setting=OWN
     )
     login_header: str | None = option(
-        None, "The header in which a trusted proxy names who is logged in.", metavar="HEADER", rare=True
+        None, "The header in which a trusted proxy names who is logged in.", metavar="HEADER", setting=OWN
     )
     login_role: Role = option(
-        Role.READ, "The role of whom a proxy names: read, review, admin.", metavar="ROLE", rare=True
+        Role.READ, "The role of whom a proxy names: read, review, admin.", metavar="ROLE", setting=OWN
     )
     dataset: Path | None = option(None, "Golden questions that sessions may answer.", metavar="FILE")
-    golden: Path | None = option(
-        None, "The golden file to which reviewers add questions.", metavar="FILE", rare=True
-    )
+    golden: Path | None = option(None, "The golden file to which reviewers add questions.", metavar="FILE")
     webhook_file: Path | None = option(
-        None, "A file with the URL of the webhook, which may be a secret.", metavar="FILE"
+        None, "A file with the URL of the webhook, which may be a secret.", metavar="FILE", setting=OWN
     )
 
 
@@ -97,63 +143,84 @@ class Copied:
     folder: Path = argument(REQUIRED, "The folder of the copy.")
 
 
-_RECEIVED = Only(
-    "host", "http_port", "grpc_port", "allow_anonymous", "tls_cert", "tls_key", "retention", "redact"
-)
-_WATCHED = Only("idle_s", "every_s", "notify_since", "webhook", "webhook_format", "otlp", "send")
+_WATCHED = Only("idle_s", "every_s", "once", "notify_since", "webhook", "webhook_format", "otlp", "send")
 
 
 def serve(
     context: typer.Context,
-    gates: Annotated[Gates, RARE],
-    select: Annotated[Selected, RARE],
-    judge: Annotated[JudgeOptions, RARE],
-    options: Annotated[WatchOptions, _WATCHED, RARE],
+    gates: Annotated[Gates, Only("metrics", "metrics_files")],
+    select: Selected,
+    judge: JudgeOptions,
+    options: Annotated[WatchOptions, _WATCHED],
     of: ServerData,
-    to: Annotated[ReceiverOptions, _RECEIVED],
+    only: Parts,
+    to: ReceiverOptions,
     most: ReceiverLimits,
     pages: PageOptions,
+    at: StoredIn,
     logs: Logs,
 ) -> None:
     """Receive spans, grade sessions once they are idle, and serve pages, as one service over one database.
 
-    Without keys it is for this machine alone, as `collect` and `view` are. Once `spangrade serve keys create`
-    made one, everybody needs a key. Stop it with SIGTERM: what was acknowledged is stored.
+    Without keys it is for this machine alone. Once `spangrade serve keys create` made one, everybody needs a
+    key. Sessions of production are graded, unless --where names an origin, each once for what it is. Stop it
+    with SIGTERM: what was acknowledged is stored. Limits, hosts, TLS, retention, redaction and messages are
+    settings (docs/configuration.md).
     """
+    logs.begin()
+    parts = only.parts
+    if to.landing is not None and parts != {Part.RECEIVE}:
+        raise InputError("--landing is for a lake, which `lake update` grades: expected --only receive")
+    if options.once and parts != {Part.GRADE}:
+        raise InputError("--once grades what is idle now: expected --only grade")
+    db = of.database(context, at)
+    url = secret(options.webhook, pages.webhook_file, "webhook")
+    watching = replace(options, webhook=url, public_url=pages.public_url)
+    if not db.parent.is_dir():
+        raise InputError(f"--data {db.parent}: no such folder")
+    if parts == {Part.GRADE}:
+        _grade(db, gates, select, judge, watching, pages.dataset)
+        return
     try:
-        from spangrade.evaluator.serve.entrance import Proxy
-        from spangrade.evaluator.serve.serve import ServeOptions
-        from spangrade.tracer.receiver.server import ReceiverSettings
+        from spangrade.tracer.receiver.server import ReceiverSettings, landing_folder
     except ModuleNotFoundError as error:
         raise InputError(f"serve needs {error.name}: {to_install('collect', 'view')}") from None
-    from spangrade import open as open_database
     from spangrade.evaluator.database import check_age
-    from spangrade.tracer.redaction import redaction
 
-    logs.begin()
-    if not of.data.is_dir():
-        raise InputError(f"--data {of.data}: no such folder")
-    settings = loaded_settings(context)
-    configured = settings.settings.redaction
-    redact = (None if configured.mode == "off" else configured.text) if to.redact is None else to.redact
-    keys = of.keys
-
-    def allows(text: str, purpose: str) -> bool | None:
-        return keys.allows(text, purpose) if keys.is_needed() else None
-
+    again = partial(reread, context, to)
+    given, landing = again(), None if to.landing is None else landing_folder(to.landing)
+    if landing is not None and to.retention:
+        raise InputError("retention is for a database, not for a lake")
+    keys = of.keys(db)
     receiver = ReceiverSettings(
-        db=of.data / "spangrade.duckdb",
+        db=db,
         host=to.host,
         http_port=to.http_port,
         grpc_port=to.grpc_port,
+        token=given.token,
         allow_anonymous=to.allow_anonymous,
-        allows=allows,
+        allows=lambda text, purpose: keys.allows(text, purpose) if keys.is_needed() else None,
         certificate=to.tls_cert,
         key=to.tls_key,
         limits=most.limits(),
-        redact=redaction(redact),
+        redact=given.redact,
+        reread=again,
         maintenance_task=deletion(check_age(to.retention)) if to.retention else None,
+        landing=landing,
+        segment_s=to.segment_seconds,
     )
+    if given.token and not is_loopback(to.host) and to.tls_cert is None:
+        _log.warning("the token and the spans go over the network in the clear: set tls_cert and tls_key")
+    if parts == {Part.RECEIVE}:
+        _receive(receiver)
+        return
+    try:
+        from spangrade.evaluator.serve.entrance import Proxy
+        from spangrade.evaluator.serve.serve import ServeOptions
+    except ModuleNotFoundError as error:
+        raise InputError(f"serve needs {error.name}: {to_install('collect', 'view')}") from None
+    from spangrade import open as open_database
+
     serving = ServeOptions(
         receiver,
         keys,
@@ -163,21 +230,80 @@ def serve(
         tuple(pages.allowed_host),
         Proxy.of(tuple(pages.trusted_proxy), pages.login_header, pages.login_role),
         pages.golden,
+        receives=Part.RECEIVE in parts,
+        grades=Part.GRADE in parts,
+        shows=Part.PAGES in parts,
     )
-    url = secret(context, "webhook", options.webhook, pages.webhook_file)
 
     def ready(at: str, http: str, grpc: str) -> None:
-        _log.info("pages at %s, OTLP over HTTP at %s, over gRPC at %s", at, http, grpc)
+        shown = [f"pages at {at}"] if at else []
+        shown += [f"OTLP over HTTP at {http}, over gRPC at {grpc}"] if http else []
+        _log.info("%s", ", ".join(shown))
 
-    open_database(receiver.db, settings=settings.file).serve(
+    open_database(db, settings=loaded_settings(context).file).serve(
         serving,
         pages.dataset,
         gates=gates,
         select=select,
         judge=judge,
-        watching=replace(options, webhook=url, public_url=serving.public_address),
+        watching=replace(watching, public_url=serving.public_address),
         on_ready=ready,
     )
+
+
+def _receive(settings: ReceiverSettings) -> None:
+    """Receive alone."""
+    from spangrade.tracer.receiver.server import collect
+
+    def ready(http: str, grpc: str) -> None:
+        into = settings.landing or settings.db
+        _log.info("receiving into %s: OTLP over HTTP at %s, over gRPC at %s", into, http, grpc)
+
+    collect(settings, ready)
+
+
+def _grade(
+    db: Path,
+    gates: Gates,
+    select: Selection,
+    judge: JudgeOptions,
+    options: WatchOptions,
+    dataset: Path | None,
+) -> None:
+    """Grade alone, until it is stopped; the next start goes on where it stopped, also after a crash."""
+    stop = threading.Event()
+    _stop_at_signals(stop)
+    with database(db) as opened:
+
+        def started() -> None:
+            if not options.once:
+                _log.info("grading %s: sessions are graded when idle for %s", opened.path, options.idle_s)
+
+        summary = opened.watch(
+            dataset,
+            gates=gates,
+            select=select,
+            judge=judge,
+            options=options,
+            stop=stop,
+            on_start=started,
+            on_round=lambda now: print_line(f"{datetime.now():%H:%M:%S} {now}"),
+        )
+    if not options.once:
+        _log.info("stopped")
+    print_line(str(summary))
+
+
+def _stop_at_signals(stop: threading.Event) -> None:
+    """Set `stop` at the first SIGTERM or Ctrl-C; a second Ctrl-C ends the process at once."""
+
+    def handle(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        # In another thread: this one may hold the lock of `stop` while it waits for it.
+        threading.Thread(target=stop.set, daemon=True).start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
 
 
 def backup(copied: Copied, of: ServerData) -> None:
@@ -196,12 +322,12 @@ def restore(copied: Copied, of: ServerData) -> None:
 
 def create(new: NewKey, of: ServerData) -> None:
     """Create a key, and print it: it is shown this once, and only its hash is stored."""
-    print_line(of.keys.create(new.name, new.role))
+    print_line(of.keys().create(new.name, new.role))
 
 
 def list_(of: ServerData, printed: Printed) -> None:
     """List who has which key."""
-    rows = [{"name": one.name, "role": str(one.role), "created": one.created} for one in of.keys.all()]
+    rows = [{"name": one.name, "role": str(one.role), "created": one.created} for one in of.keys().all()]
     printed.write_rows(rows, ("name", "role", "created"))
 
 
@@ -218,7 +344,7 @@ def alerts(of: ServerData, printed: Printed) -> None:
 
 def revoke(named: NamedKey, of: ServerData) -> None:
     """Revoke a key: it, and logins with it, end at once."""
-    of.keys.revoke(named.name)
+    of.keys().revoke(named.name)
     print_line(f"{named.name} has no key any more")
 
 

@@ -34,7 +34,7 @@ class SessionsOptions:
 def sessions(select: Selected, listed: SessionsOptions, at: StoredIn, printed: Printed) -> None:
     """List the sessions, with the verdict of each: that by a golden question, else the latest.
 
-    They are those of production, or any as long as there is none, unless --origin is given.
+    They are those of production, or any as long as there is none, unless --where names an origin.
     """
     limit = listed.limit
     if listed.all and limit is not None:

@@ -22,7 +22,7 @@ class TrendOptions:
 def trend(select: Selected, measured: TrendOptions, at: StoredIn, printed: Printed) -> None:
     """Show a metric of the stored sessions by day, version, prompt or model, with 95% intervals.
 
-    They are those of production, unless --origin is given.
+    They are those of production, unless --where names an origin.
     """
     origin = select.origin or OriginFilter.PRODUCTION
     with at.opened() as opened:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from spangrade import Selection
-from spangrade.evaluator.cli.declare import RARE
 from spangrade.evaluator.cli.options import Labelling, Logs, Selected, StoredIn
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import option
@@ -31,13 +29,11 @@ class ViewOptions:
     )
 
 
-def view(
-    select: Annotated[Selected, RARE], viewing: ViewOptions, labelling: Labelling, at: StoredIn, logs: Logs
-) -> None:
+def view(select: Selected, viewing: ViewOptions, labelling: Labelling, at: StoredIn, logs: Logs) -> None:
     """Serve pages of the sessions, their verdicts and the runs, for a browser on this machine.
 
-    The pages change nothing, unless --allow-labels lets a person write labels. Agents and `spangrade collect`
-    can write meanwhile. With --export the pages of one run become files, which open from disk.
+    The pages change nothing, unless --allow-labels lets a person write labels. Agents and `serve` can
+    write meanwhile. With --export the pages of one run become files, which open from disk.
     """
     if viewing.export is not None:
         from spangrade.evaluator.view.export import export_run

@@ -43,7 +43,7 @@ class WalkOptions:
         "disputed by your labels, sampled (at random, as `spangrade judge` needs), or all unlabelled.",
     )
     limit: int = option(20, "The most to walk through.", least=1, metavar="N")
-    seed: int = option(0, "Shuffles the sessions that are taken at random.", metavar="N", rare=True)
+    seed: int = option(0, "Shuffles the sessions that are taken at random.", metavar="N")
     golden: Path | None = option(
         None,
         "Walk through the questions of a golden file that nobody reviewed: p accepts, f takes it out.",

@@ -177,8 +177,8 @@ class Prepared:
             **({"rules": rules} if (rules := [rule.digest for rule in self.spec.gates.in_force]) else {}),
             "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
             "without": sorted(self.without),
-            "root_agent_name": self.spec.gates.root_agent_name,
-            "requested_calls": self.spec.gates.requested_calls,
+            "root_agent_name": self.spec.gates.other_name,
+            "requested_calls": self.spec.gates.unanswered_calls,
             **({} if self.spec.questions is None else {"questions": self.spec.questions}),
             "judge": {name: judge[name] for name in ("model", "threshold")} | {"votes": judge["votes"] or 1},
         }
@@ -287,8 +287,8 @@ def with_questions(
         load_metrics(),
         without,
         spec.judge.threshold,
-        spec.gates.root_agent_name,
-        spec.gates.requested_calls,
+        spec.gates.other_name,
+        spec.gates.unanswered_calls,
         without_dataset=not golden.questions.golden_questions,
     )
     return Prepared(

@@ -26,44 +26,53 @@ class RunOptions:
         None, "How often each question is asked.", metavar="N", least=1, shown_default="1"
     )
     concurrency: int | None = option(
-        None, "How many conversations are held at once.", metavar="N", least=1, shown_default="1"
+        None,
+        "How many conversations are held at once.",
+        metavar="N",
+        least=1,
+        shown_default="1",
+        setting="run",
     )
     timeout: float | str | None = option(
         None,
         "How long a turn may take: the session fails after that.",
         metavar="2m",
         shown_default=_TIMEOUT,
+        setting="run",
     )
     rate: str | None = option(
-        None, "The most turns that start in a time: 60/m, 2/s.", metavar="60/m", rare=True
+        None, "The most turns that start in a time: 60/m, 2/s.", metavar="60/m", setting="run"
     )
     max_cost: float | None = option(
-        None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0, rare=True
+        None, "Begin no session once the recorded ones cost more.", metavar="USD", least=0
     )
     user_model: str | None = option(
         None,
         "The model that plays the user of questions with a scenario.",
         metavar="PROVIDER/MODEL",
-        rare=True,
+        setting="run",
     )
     max_user_cost: float | None = option(
-        None, "Spend at most this on the model that plays the user.", metavar="USD", least=0, rare=True
+        None, "Spend at most this on the model that plays the user.", metavar="USD", least=0, setting="run"
     )
     replay: str | None = option(
         None,
         "Say what the simulated users of this run said, as long as the agent does the same.",
         metavar="RUN",
-        rare=True,
     )
     agent_name: str | None = option(
-        None, "The agent's name, where its spans do not name one.", also="--agent", metavar="NAME"
+        None,
+        "The agent's name, where its spans do not name one.",
+        also="--agent",
+        metavar="NAME",
+        setting="run",
     )
     wait: float | str | None = option(
         None,
         "How long to wait for late spans: after the last reply, and for those of an agent elsewhere.",
         metavar="10s",
         shown_default="1s, 5s",
-        rare=True,
+        setting="run",
     )
     failed: bool = option(False, "Ask only the questions that did not pass when they were last asked.")
     resume: bool = option(False, "Complete the run of this name: ask what it has not finished.")

@@ -103,10 +103,10 @@ def find_session_to_show(
         return find_session_id(store, named)
     ((session_id, number),) = rows
     if number > 1:
-        condition = f"question_id = {text_literal(named)}"
+        condition = f"origin:any question_id = {text_literal(named)}"
         # In double quotes if it can be: those of a shell around single ones are hard to read.
         word = f'"{condition}"' if set(condition).isdisjoint('"$`\\!') else quote(condition)
-        older = f"{counted(number - 1, 'older session')}: spangrade sessions --origin any --where {word}"
+        older = f"{counted(number - 1, 'older session')}: spangrade sessions --where {word}"
         message = f"this is its newest session, {session_id}; {older}"
         on_problem(Problem(f"question {named}", message, dropped=False))
     return str(session_id)

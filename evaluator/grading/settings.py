@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from spangrade.evaluator.grading.alerts import AlertRule
+from spangrade.evaluator.grading.planned_calls import RequestedCalls
+from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec
 from spangrade.evaluator.judge.options import JudgeOptions
@@ -118,6 +120,16 @@ else:
     )
 
 
+class ReferenceSettings(SettingsTable):
+    """How references are matched and which are gates, where a grade does not say it: see `Gates`."""
+
+    no_reference: list[str] = Field(default=[])
+    no_references: bool = False
+    require_match: bool = False
+    root_agent_name: RootAgentName | None = None
+    requested_calls: RequestedCalls | None = None
+
+
 class SamplingSettings(SettingsTable):
     """Which of the chosen sessions `grade` without a dataset takes: a share, and at most `limit`."""
 
@@ -139,6 +151,7 @@ class ProjectSettings(AgentSettings):
             for one in option_fields(JudgeOptions)
         },
         **{f"run.{name}": f"SPANGRADE_{f'run_{name}'.upper()}" for name in RunSettings.model_fields},
+        **{f"references.{name}": f"SPANGRADE_{name.upper()}" for name in ReferenceSettings.model_fields},
         "sampling.share": "SPANGRADE_SAMPLE",
         "sampling.limit": "SPANGRADE_LIMIT",
     }
@@ -149,6 +162,7 @@ class ProjectSettings(AgentSettings):
     rules: list[Rule] = Field(default=[])
     judge: JudgeSettings = JudgeSettings()
     run: RunSettings = RunSettings()
+    references: ReferenceSettings = ReferenceSettings()
     sampling: SamplingSettings = SamplingSettings()
     alerts: list[AlertRule] = Field(default=[])
     options: dict[str, dict[str, bool | int | float | str | list[str]]] = Field(default={})
@@ -176,10 +190,18 @@ def load_settings(file: Path | None = None) -> Loaded[ProjectSettings]:
 
 
 def with_definitions(gates: Gates, settings: ProjectSettings) -> Gates:
-    """Return gates with the settings' files of metrics and rules, where they say nothing of either."""
-    if gates.metrics_files is None:
-        gates = replace(gates, metrics_files=tuple(settings.metrics_files))
-    return gates if gates.rules is not None else replace(gates, rules=settings.rules)
+    """Return gates with the settings' files of metrics, rules and references, where they say nothing."""
+    found, own = settings.references, (settings.metrics_files, settings.rules)
+    return replace(
+        gates,
+        metrics_files=tuple(own[0]) if gates.metrics_files is None else gates.metrics_files,
+        rules=own[1] if gates.rules is None else gates.rules,
+        no_reference=gates.no_reference or tuple(found.no_reference),
+        no_references=gates.no_references or found.no_references,
+        require_match=gates.require_match or found.require_match,
+        root_agent_name=gates.root_agent_name or found.root_agent_name,
+        requested_calls=gates.requested_calls or found.requested_calls,
+    )
 
 
 def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False) -> GradeSpec:
@@ -191,6 +213,8 @@ def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False)
     from spangrade.evaluator.judge.choice import judge_in_use  # its clients are not for a list of sessions
 
     gates, select = with_definitions(spec.gates, settings), spec.select
+    if spec.dataset is None:  # it is about golden questions
+        gates = replace(gates, require_match=spec.gates.require_match)
     if gates.metrics is None:
         gates = replace(gates, metrics=(*settings.gates, *settings.metrics))
     if sampled or spec.dataset is None:

@@ -20,7 +20,7 @@ from spangrade.evaluator.grading.planned_calls import RequestedCalls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.base.canonical_json import dumps
-from spangrade.tracer.base.fields import FieldError, check_bounds, option
+from spangrade.tracer.base.fields import OWN, FieldError, check_bounds, option
 from spangrade.tracer.base.quantities import parsed_time, seconds_of, share_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ Questions = StrPath | Sequence[Mapping[str, Any]]
 
 # A name is also a file's name, a label of a chart and an argument without quotes.
 _NAME = re.compile(r"\w[\w.@+:/-]{0,99}")
+# The words of the pages' filter that a condition may begin with, each with a value, which quotes may enclose.
+_WORD = re.compile(r'\s*(until|model|version|prompt|user|environment|origin):("([^"]*)"|[^\s"]+)(?=\s|$)')
+_AND = re.compile(r"\s*AND\b", re.IGNORECASE)
 _OF_QUESTIONS = re.compile(r"\s*metadata\.")
 
 
@@ -72,8 +75,9 @@ class Gates:
     of a question are gates too, each unless a requested gate reads it, or `no_reference` names it; with
     `no_references` none is. With `require_match` a session that no gate judges counts as inconclusive.
     `root_agent_name` is what else names a session's root agent where the session has no agent of that name:
-    the app of Google ADK (`app`), that or the `service.name` (`service`), or `none`. Whether a call was made
-    that a model only requested is `unknown`, unless `requested_calls` is `count`.
+    the app of Google ADK (`app`, by default), that or the `service.name` (`service`), or `none`. Whether a
+    call was made that a model only requested is `unknown`, unless `requested_calls` is `count`. What is not
+    given is that of the settings' table `references`.
     """
 
     metrics: str | Metric | Iterable[str | Metric] | None = option(
@@ -89,19 +93,21 @@ class Gates:
         metavar="FILE",
     )
     no_reference: str | Iterable[str] = option(
-        (), "A reference of the questions that is not a gate.", metavar="NAME", rare=True
+        (), "A reference of the questions that is not a gate.", metavar="NAME", setting="references"
     )
     no_references: bool = option(False, "No reference is a gate: only what --metric requests is.")
-    require_match: bool = option(False, "A session that no gate judges counts as inconclusive.", rare=True)
-    root_agent_name: RootAgentName = option(
-        RootAgentName.APP,
-        "What else names a session's root agent: its app in Google ADK, its service too, or none.",
-        rare=True,
+    require_match: bool = option(
+        False, "A session that no gate judges counts as inconclusive.", setting="references"
     )
-    requested_calls: RequestedCalls = option(
-        RequestedCalls.UNKNOWN,
+    root_agent_name: RootAgentName | None = option(
+        None,
+        "What else names a session's root agent: its app in Google ADK, its service too, or none.",
+        setting="references",
+    )
+    requested_calls: RequestedCalls | None = option(
+        None,
         "Whether a call that was only requested was made: unknown, or count it as made.",
-        rare=True,
+        setting="references",
     )
     rules: Iterable[Rule] | None = None
 
@@ -114,7 +120,8 @@ class Gates:
             object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "no_reference", several(self.no_reference))
         for name, kind in (("root_agent_name", RootAgentName), ("requested_calls", RequestedCalls)):
-            object.__setattr__(self, name, one_of(kind, getattr(self, name), f"gates.{name}"))
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, one_of(kind, value, f"gates.{name}"))
 
     @property
     def requested(self) -> tuple[str | Metric, ...]:
@@ -125,6 +132,16 @@ class Gates:
     def in_force(self) -> tuple[Rule, ...]:
         """The rules that are not drafts."""
         return tuple(rule for rule in self.rules or () if not rule.draft)
+
+    @property
+    def other_name(self) -> RootAgentName:
+        """What else names a session's root agent."""
+        return self.root_agent_name or RootAgentName.APP
+
+    @property
+    def unanswered_calls(self) -> RequestedCalls:
+        """Whether a call that was only requested was made."""
+        return self.requested_calls or RequestedCalls.UNKNOWN
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -141,7 +158,9 @@ class Selection:
     they are graded again. `last_import` are the sessions of the files
     that were imported last. `where` is a condition in SQL over the view `sessions`, which also has the
     latest `verdict` and a map `scores` of external scores (`"cost_usd > 0.1 AND scores['thumbs'] < 1"`); it
-    can neither write nor read a file. One that begins with `metadata.` (`"metadata.topic = refund and
+    can neither write nor read a file. It may begin with words of the pages' filter, each a field of its own:
+    `version:1.2 origin:production`, and `until`, `model`, `prompt`, `user`, `environment`.
+    One that begins with `metadata.` (`"metadata.topic = refund and
     metadata.priority != 2"`) chooses golden questions, and the sessions that may answer them. Of what is
     chosen by all these, `sample` ("5%", or 0.05) takes a share by the sessions' ids, the same ones each
     time, and `limit` the newest.
@@ -158,47 +177,38 @@ class Selection:
     since: str | datetime | None = option(
         None, "Only sessions since 2026-01-31, or of the last 30d.", metavar="TIME"
     )
-    until: str | datetime | None = option(
-        None, "Only sessions that started before this time.", metavar="TIME", rare=True
-    )
+    until: str | datetime | None = None
     of_run: str | None = option(
         None, "Only the sessions that this run graded: its name, or the beginning of its id.", metavar="RUN"
     )
-    last_import: bool = option(False, "Only sessions of the files that were imported last.", rare=True)
-    latest_per_question: bool = option(False, "Only the last session of each question.", rare=True)
+    last_import: bool = option(False, "Only sessions of the files that were imported last.", setting=OWN)
+    latest_per_question: bool = option(False, "Only the last session of each question.", setting=OWN)
     where: str | None = option(
         None,
-        'Only sessions for which it holds, in SQL over the view sessions: "cost_usd > 0.1 AND '
-        "scores['thumbs'] < 1\"; or only questions: 'metadata.topic = refund and …'.",
+        "Only sessions for which it holds: 'version:1.2 origin:production' (or until, model, prompt, user, "
+        "environment), then SQL: 'cost_usd > 0.1'; or only questions: 'metadata.topic = refund'.",
         metavar="CONDITION",
     )
     agent: str | None = option(None, "Only sessions in which this agent took part.", metavar="NAME")
-    model: str | None = option(None, "Only sessions with this model.", metavar="NAME", rare=True)
-    version: str | None = option(
-        None, "Only sessions of this version of the agent.", name="--version", metavar="TEXT", rare=True
-    )
-    prompt: str | None = option(
-        None, "Only sessions with this prompt, `name@version`.", metavar="TEXT", rare=True
-    )
-    user: str | None = option(None, "Only sessions of this user.", metavar="ID", rare=True)
-    environment: str | None = option(None, "Only sessions of this environment.", metavar="NAME", rare=True)
-    origin: OriginFilter | None = option(
-        None, "Only sessions that these made; `any` is all of them.", rare=True
-    )
+    model: str | None = None
+    version: str | None = None
+    prompt: str | None = None
+    user: str | None = None
+    environment: str | None = None
+    origin: OriginFilter | None = None
     sample: float | str | None = option(
         None, "A share of the sessions, by their ids: the same each time.", metavar="5%"
     )
-    limit: int | None = option(
-        None, "The most sessions to take, the newest.", metavar="N", least=1, rare=True
-    )
+    limit: int | None = option(None, "The most sessions to take, the newest.", metavar="N", least=1)
     questions: str | Iterable[str] = option(
         (), "Only this golden question; repeat it for more.", name="--question", metavar="ID"
     )
     answers: Mapping[str, str] = option(
-        (), "The golden question that a session answers; repeatable.", metavar="SESSION=ID", rare=True
+        (), "The golden question that a session answers; repeatable.", metavar="SESSION=ID"
     )
 
     def __post_init__(self) -> None:
+        self._take_words()
         object.__setattr__(self, "sessions", several(self.sessions))
         object.__setattr__(self, "questions", several(self.questions))
         object.__setattr__(self, "answers", _pairs("select.answers", "SESSION=ID", self.answers))
@@ -212,6 +222,18 @@ class Selection:
             except ValueError as error:
                 raise FieldError("select.sample", str(error)) from None
         check_bounds(self, "select")
+
+    def _take_words(self) -> None:
+        """Make fields of the words with which `where` begins: `version:1.2 origin:production`."""
+        rest = self.where or ""
+        while found := _WORD.match(rest):
+            name, value = found[1], found[2] if found[3] is None else found[3]
+            if getattr(self, name) is not None:
+                raise FieldError("select.where", "it is given twice", name)
+            object.__setattr__(self, name, value)
+            rest = rest[found.end() :]
+        if rest != (self.where or ""):
+            object.__setattr__(self, "where", _AND.sub("", rest).strip() or None)
 
     @property
     def since_ns(self) -> int | None:
@@ -279,7 +301,7 @@ class GradeSpec:
         None, "A name for the run, to find and compare it by.", name="--name", also="--run", metavar="NAME"
     )
     tags: Mapping[str, str] = option(
-        (), "A note on the run; repeat it for more.", name="--tag", metavar="KEY=VALUE", rare=True
+        (), "A note on the run; repeat it for more.", name="--tag", metavar="KEY=VALUE"
     )
     group_by: str | None = option(
         None, "Count the results by a key of the questions.", metavar="metadata.KEY"
@@ -289,7 +311,7 @@ class GradeSpec:
         "A session whose last span ended less than so long ago may still run.",
         name="--idle",
         metavar="5m",
-        rare=True,
+        setting=OWN,
     )
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class JudgeOptions:
         name="--judge-max-calls",
         metavar="N",
         least=0,
-        rare=True,
+        setting="judge",
     )
     max_cost_usd: float | None = option(
         None,
@@ -39,7 +39,7 @@ class JudgeOptions:
         name="--judge-max-cost",
         metavar="USD",
         least=0,
-        rare=True,
+        setting="judge",
     )
     votes: int | None = option(
         None,
@@ -47,7 +47,7 @@ class JudgeOptions:
         name="--judge-votes",
         metavar="N",
         shown_default="1",
-        rare=True,
+        setting="judge",
     )
     threshold: float | None = option(
         None,
@@ -56,13 +56,13 @@ class JudgeOptions:
         metavar="SHARE",
         least=0,
         most=1,
-        rare=True,
+        setting="judge",
     )
     required: bool | None = option(
         None,
         "Refuse to grade by a judge that has no key, instead of finding replies inconclusive.",
         name="--judge-required",
-        rare=True,
+        setting="judge",
     )
 
     def __post_init__(self) -> None:

@@ -157,7 +157,7 @@ def _readable(job: ScanJob) -> Iterator[None]:
             raise
         among = f"{files[0]}, or one of {len(files) - 1} files after it" if files[1:] else files[0]
         raise InputError(
-            f"{among}: its columns are not those that `spangrade collect --lake` writes"
+            f"{among}: its columns are not those that `spangrade serve --landing` writes"
         ) from error
 
 

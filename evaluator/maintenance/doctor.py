@@ -78,7 +78,7 @@ def _receiver(endpoint: str) -> Checked:
             return Checked("receiver", f"{endpoint}: reachable")
     except OSError as error:
         reason = error.strerror or str(error)
-        return Checked("receiver", f"{endpoint}: {reason}", "only if agents send spans: spangrade collect")
+        return Checked("receiver", f"{endpoint}: {reason}", "only if agents send spans: spangrade serve")
 
 
 def _of_database(stored: Stored, lint: Callable[[], Sequence[Finding]]) -> Iterator[Checked]:
@@ -86,7 +86,7 @@ def _of_database(stored: Stored, lint: Callable[[], Sequence[Finding]]) -> Itera
     if not stored.exists():
         yield Checked("database", f"{path}: not there yet", "spangrade run, or spangrade import FILE")
         return
-    writer = "spangrade collect writes to it" if has_receiver(path) else "no receiver writes to it"
+    writer = "a receiver writes to it" if has_receiver(path) else "no receiver writes to it"
     spooled = len(waiting(path))
     try:
         with stored.reading() as store:

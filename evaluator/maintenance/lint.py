@@ -95,7 +95,7 @@ def lint(store: Store, session_id: str | None = None, in_order: InOrder = map) -
         what = f"files in {rejected[0].parent.name} that could not be loaded (first: {rejected[0].name})"
         yield Finding("not_loaded", None, what, len(rejected), (), advice("not_loaded"))
     for kind, number, error in given_up(store) if session_id is None else ():
-        what = f"messages of `spangrade watch` ({kind}) that were given up (last: {error})"
+        what = f"messages of `spangrade serve --only grade` ({kind}) that were given up (last: {error})"
         yield Finding("not_delivered", None, what, number, (), advice("not_delivered"))
 
 

@@ -55,13 +55,14 @@ _JUDGED_BY_WORDS = ("goal", "scenario", "assertions")  # references that only a 
 _JUDGE = (
     "set up a judge (its key, or grade --judge-model), say how to compare "
     '({"text": …, "match": "contains"}; exact, pattern), '
-    f"compare the words (--metric 'response_match>=0.7'), or do not compare it (--no-reference {RESPONSE})"
+    "compare the words (--metric 'response_match>=0.7'), or do not compare it "
+    f"(SPANGRADE_NO_REFERENCE={RESPONSE})"
 )
 
 _Advice = Mapping[str | None, Mapping[str, str]]  # by session and metric
 
 _NAMES = "write the names as the sessions have them"
-_ROOT_AGENT = "name the agent in the question; or grade without it: --root-agent-name none"
+_ROOT_AGENT = "name the agent in the question; or grade without it: SPANGRADE_ROOT_AGENT_NAME=none"
 
 
 @few_collections()
@@ -241,7 +242,7 @@ def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding("ambiguous", one.session_id, outcome.reason, 1, (name,), _WHICH_QUESTION)
         elif _NOT_ASKED in outcome.reason and (asked := _reference_of(name)) in _JUDGED_BY_WORDS:
             what = f"{asked}: a judge has to answer it"
-            help_ = f"set up a judge (its key, or grade --judge-model), or use --no-reference {asked}"
+            help_ = f"set up a judge (its key, or grade --judge-model), or set SPANGRADE_NO_REFERENCE={asked}"
             yield Finding("needs_judge", one.session_id, what, 1, (), help_)
         elif _NOT_ASKED in outcome.reason:
             reply = "the last reply" if name == REFERENCE_GATES[RESPONSE] else "a reply"
@@ -249,7 +250,7 @@ def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding("needs_judge", one.session_id, what, 1, (), _JUDGE)
         elif (reference := _reference_of(name)) is not None:
             help_ = _NAMES if "did you mean" in outcome.reason else advice.get(name, "record it")
-            help_ += f"; or do not compare it (grade --no-reference {reference})"
+            help_ += f"; or do not compare it (SPANGRADE_NO_REFERENCE={reference})"
             yield Finding("not_compared", one.session_id, f"{name}: {outcome.reason}", 1, (name,), help_)
     if NOTHING_TO_COMPARE in one.reason:
         what = f"golden question {one.question_id}: {one.reason}"

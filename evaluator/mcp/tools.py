@@ -120,7 +120,9 @@ class Tools:
     def runs(
         self,
         limit: Annotated[int, Field(ge=1, le=1000)] = 20,
-        watched: Annotated[bool, Field(description="The rolling runs of `spangrade watch`.")] = False,
+        watched: Annotated[
+            bool, Field(description="The rolling runs of `spangrade serve --only grade`.")
+        ] = False,
         offset: Offset = 0,
     ) -> str:
         """List the grading runs, the newest first, with the number of sessions of each verdict."""

@@ -40,7 +40,7 @@ from spangrade.tracer.base.lookalike_letters import is_blank
 
 _UNKNOWN = Inconclusive(
     "which agents took part is not recorded; "
-    "name them on the spans (gen_ai.agent.name) or by `run --agent-name`"
+    "name them on the spans (gen_ai.agent.name) or by the setting run.agent_name"
 )
 _NOT_RECORDED = (
     "the arguments or results of calls that may be expected are not recorded (spangrade lint says how)"

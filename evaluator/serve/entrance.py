@@ -58,9 +58,9 @@ class Proxy(NamedTuple):
         try:
             networks = [ipaddress.ip_network(one) for one in addresses]
         except ValueError as error:
-            raise InputError(f"--trusted-proxy: {error}") from None
+            raise InputError(f"trusted_proxy: {error}") from None
         if header is not None and not networks:
-            raise InputError("--login-header is what a proxy says: expected --trusted-proxy, too")
+            raise InputError("login_header is what a proxy says: expected trusted_proxy, too")
         return cls(networks, header, role)
 
     def trusts(self, address: str) -> bool:

@@ -1,7 +1,7 @@
 """Run a team's server: the receiver with its loader, `watch` and the pages, as the parts of one process.
 
 They take turns at the database file (`tracer/store/turns.py`), which is open in short windows only: other
-processes can write meanwhile, as they can beside `collect`.
+processes can write meanwhile, as they can beside a receiver alone.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,14 @@ from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.http_server import QuietServer, http_config, listen
 from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.receiver.connections import limited_protocol
-from spangrade.tracer.receiver.server import ReceiverSettings, Receiving, receive, shown_host
+from spangrade.tracer.receiver.counters import Counters
+from spangrade.tracer.receiver.server import (
+    ReceiverSettings,
+    Receiving,
+    certificate_of,
+    receive,
+    shown_host,
+)
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.turns import taking_turns
 
@@ -48,7 +57,8 @@ _GRACE_S = 10
 class ServeOptions:
     """Where the pages of a server are and to whom: `port` 0 is any; `hosts` are names beside the address.
 
-    `base` is the path under which the pages are, empty or such as `/spangrade`.
+    `base` is the path under which the pages are, empty or such as `/spangrade`. The parts are those that run:
+    a server that `receives`, `grades` and `shows` pages does all in one process.
     """
 
     receiver: ReceiverSettings
@@ -59,6 +69,9 @@ class ServeOptions:
     hosts: tuple[str, ...] = ()
     proxy: Proxy = NO_PROXY
     golden: Path | None = None
+    receives: bool = True
+    grades: bool = True
+    shows: bool = True
 
     def check(self) -> None:
         """Raise InputError for options that are unsafe or do not fit."""
@@ -66,11 +79,11 @@ class ServeOptions:
             parts = urlsplit(self.public_url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise InputError(
-                    f"--public-url: expected one such as https://spans.example.com, found {self.public_url!r}"
+                    f"public_url: expected one such as https://spans.example.com, found {self.public_url!r}"
                 )
             if self.receiver.allow_anonymous:
                 raise InputError(
-                    "--public-url: expected keys (spangrade serve keys create), not --allow-anonymous"
+                    "public_url: expected keys (spangrade serve keys create), not --allow-anonymous"
                 )
         if self.is_exposed and not self.receiver.allow_anonymous and not self.keys.is_needed():
             raise InputError(
@@ -81,7 +94,7 @@ class ServeOptions:
             raise InputError(problem)
         self.receiver.check()
         if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
-            raise InputError(f"--base-path: expected a path such as /spangrade, found {self.base!r}")
+            raise InputError(f"base_path: expected a path such as /spangrade, found {self.base!r}")
 
     @property
     def is_exposed(self) -> bool:
@@ -168,7 +181,9 @@ def serve(
     db = options.receiver.db
     with taking_turns(db):
         with Store.open(db, wait_s=5.0) as store:  # fail now if it cannot be written
-            if not _is_graded(spec, watching) and count_alarms(store):  # the settings had alerts before
+            if (
+                options.grades and not _is_graded(spec, watching) and count_alarms(store)
+            ):  # the settings had alerts before
                 with store.transaction():
                     end_removed(store, (), time.time_ns())
         asyncio.run(_serve(options, spec, watching, callbacks, ready))
@@ -190,11 +205,12 @@ async def _serve(
     stop, stop_watching = asyncio.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    watched = _Watched(options.receiver.db, grades=_is_graded(spec, watching))
+    watched = _Watched(options.receiver.db, grades=options.grades and _is_graded(spec, watching))
     shown = ViewedDatabase(options.receiver.db, callbacks.configured)
-    with listen(options.receiver.host, options.port) as listener:
+    with _listener(options) as listener:
         started: asyncio.Future[Receiving] = loop.create_future()
-        receiving = asyncio.create_task(receive(options.receiver, started.set_result, stop))
+        receives = receive if options.receives else _receive_nothing
+        receiving = asyncio.create_task(receives(options.receiver, started.set_result, stop))
         starting: set[asyncio.Future[Any]] = {receiving, started}
         await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
         if receiving.done():
@@ -208,22 +224,26 @@ async def _serve(
             name="watch",
         )
         pages = QuietServer(_config(options, receiver, watched, shown))
-        pages.config.load()
-        pages.config.ssl = receiver.tls
-        serving = asyncio.create_task(pages.serve([listener]))
+        address, served = "", []
+        if listener is not None:
+            pages.config.load()
+            pages.config.ssl = receiver.tls
+            served = [asyncio.create_task(pages.serve([listener]))]
+            scheme = "https" if options.receiver.certificate else "http"
+            port = listener.getsockname()[1]
+            address = f"{scheme}://{shown_host(options.receiver.host)}:{port}{options.base}/"
         if watched.grades:
             thread.start()
-        else:
+        elif options.grades:
             _log.info("nothing is graded: no dataset, gates, rules or alerts are given")
-        scheme = "https" if options.receiver.certificate else "http"
-        address = f"{scheme}://{shown_host(options.receiver.host)}:{listener.getsockname()[1]}{options.base}/"
         ready(address, receiver.http, receiver.grpc)
         stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopped, receiving, serving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stopped, receiving, *served}, return_when=asyncio.FIRST_COMPLETED)
         stop.set()
         stop_watching.set()
         pages.should_exit = True
-        await serving
+        for serving in served:
+            await serving
         await asyncio.to_thread(shown.stop)
         if watched.grades:
             await asyncio.to_thread(thread.join)
@@ -232,6 +252,22 @@ async def _serve(
     if watched.failure is not None:
         raise watched.failure
     _log.info("stopped")
+
+
+def _listener(options: ServeOptions) -> AbstractContextManager[socket.socket | None]:
+    """Return what listens for the pages, None if no pages are served."""
+    return listen(options.receiver.host, options.port) if options.shows else nullcontext()
+
+
+async def _receive_nothing(
+    settings: ReceiverSettings, ready: Callable[[Receiving], None], stop: asyncio.Event
+) -> None:
+    """Stand for the receiver where there is none, until `stop` is set."""
+    certificate = certificate_of(settings)
+    state: dict[str, object] = {"status": "ok", "reason": None}
+    tls = None if certificate is None else certificate.for_http()
+    ready(Receiving("", "", lambda: state, lambda: state, Counters(), tls))
+    await stop.wait()
 
 
 def _watch(

@@ -1,1 +1,1 @@
-"""Grading sessions as they happen: `spangrade watch`."""
+"""Grading sessions as they happen: `spangrade serve --only grade`."""

@@ -1,4 +1,4 @@
-"""How `spangrade watch` looks for sessions, and where it sends what it finds."""
+"""How `spangrade serve --only grade` looks for sessions, and where it sends what it finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from spangrade.evaluator.grading.alerts import AlertRule
-from spangrade.tracer.base.fields import FieldError, option
+from spangrade.tracer.base.fields import OWN, FieldError, option
 from spangrade.tracer.base.quantities import parsed_time, seconds_of
 
 
@@ -52,8 +52,8 @@ _SEND = "Send the scores, each once, as evaluation events to an OTLP receiver."
 class ScoresTo:
     """Where the scores of a run are sent."""
 
-    send: str | None = option(None, _SEND, metavar="URL", rare=True)
-    send_dry_run: bool = option(False, "With --send: print what would be sent.", rare=True)
+    send: str | None = option(None, _SEND, metavar="URL")
+    send_dry_run: bool = option(False, "With --send: print what would be sent.")
 
     def __post_init__(self) -> None:
         if self.send is not None:
@@ -117,21 +117,22 @@ class WatchOptions:
         None,
         "Send what ended since then, too, and not only since the first start by these gates.",
         metavar="TIME",
-        rare=True,
+        setting=OWN,
     )
     webhook: str | None = option(
         None,
         "Send each session that fails there, signed with $SPANGRADE_WEBHOOK_SECRET.",
         metavar="URL",
         variable="SPANGRADE_WEBHOOK",
+        setting=OWN,
     )
     webhook_format: WebhookFormat = option(
-        WebhookFormat.STANDARD, "The body of messages: standard (Standard Webhooks) or slack.", rare=True
+        WebhookFormat.STANDARD, "The body of messages: standard (Standard Webhooks) or slack.", setting=OWN
     )
-    otlp: bool = option(False, "Send events and metrics over OTLP, as OTEL_EXPORTER_OTLP_* say.")
-    send: str | None = option(None, _SEND, metavar="URL", rare=True)
+    otlp: bool = option(False, "Send events and metrics over OTLP, as OTEL_EXPORTER_OTLP_* say.", setting=OWN)
+    send: str | None = option(None, _SEND, metavar="URL")
     public_url: str | None = option(
-        None, "The address of the pages, for links in messages.", metavar="URL", rare=True
+        None, "The address of the pages, for links in messages.", metavar="URL", setting=OWN
     )
     alerts: tuple[AlertRule, ...] = ()
     links: PageLinks | None = None

@@ -1,4 +1,4 @@
-"""Writing what `spangrade watch` graded: scores, progress, messages and totals in one transaction."""
+"""Writing what `watch` graded: scores, progress, messages and totals in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of `spangrade watch`: a database that nobody watches has none of them."""
+"""The tables of `spangrade serve --only grade`: a database that nobody watches has none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics that `spangrade watch` exports, as totals that are kept in the database.
+"""The metrics that `spangrade serve --only grade` exports, as totals that are kept in the database.
 
 They are written in one transaction with the scores, so that a killed process neither loses nor doubles any.
 What is exported is their present state, counted since the first session that was graded. A series has the

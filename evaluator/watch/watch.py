@@ -245,7 +245,9 @@ class Watch:
         """Load the spool, derive, and find the sessions for which something has arrived."""
         db = self._db
         if not db.exists() and not waiting(db):
-            raise StoreError(f"{db}: no such database: start `spangrade collect`, or import spans first")
+            raise StoreError(
+                f"{db}: no such database: start `spangrade serve --only receive`, or import spans first"
+            )
         behind = True
         try:
             with DatabaseFile(db).reading(wait_s=RUN_WAIT_S, derived=False) as store:

@@ -58,7 +58,10 @@ def test_each_door_gives_the_same_verdicts_and_exit_code(
 
     answered = {name: verdict for name, verdict in expected.items() if str(name).startswith("conversation-")}
     if asked.select.keys() <= WATCHED and asked.settings.find("limit") < 0:
-        assert spangrade("watch", "--db", db, *asked.options, "--once", "--idle", "0s").code == 0
+        assert (
+            spangrade("serve", "--only", "grade", "--db", db, *asked.options, "--once", "--idle", "0s").code
+            == 0
+        )
         rows = opened.sql(
             "SELECT session_id, verdict FROM verdicts SEMI JOIN watched USING (run_id, session_id)"
         ).rows()

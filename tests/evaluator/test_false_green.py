@@ -187,7 +187,7 @@ def test_an_old_session_that_passed_does_not_hide_a_newer_one_that_crashed(spang
         "spangrade: latest_per_question: 1 session left out: a later one answers the same question"
     ]
     assert verdicts("--since", "2026-01-01T09:30Z") == {"new": "failed"}
-    assert verdicts("--until", "2026-01-01T09:30Z") == {"old": "passed"}
+    assert verdicts("--where", "until:2026-01-01T09:30Z") == {"old": "passed"}
     assert verdicts("--session", "old") == {"old": "passed"}
 
 

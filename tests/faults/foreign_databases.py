@@ -23,7 +23,7 @@ from typer.main import get_command
 
 from spangrade.evaluator.cli.app import app
 
-_LEFT_OUT = {"collect", "lake"}  # they wait for a port or a server
+_LEFT_OUT = {"serve", "lake"}  # they wait for a port or a server
 
 
 def _planted(db: Path, chance: random.Random) -> str:

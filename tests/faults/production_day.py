@@ -1,4 +1,4 @@
-"""A day of production: sessions through a receiver while `spangrade watch` grades them and is killed.
+"""A day of production: sessions through a receiver while `serve` grades them and is killed.
 
 Some sessions fail, some are delivered twice, to some a turn or a user's feedback comes late. The webhook
 refuses requests now and then, and loses answers. In the end each session must be graded once for each content
@@ -222,10 +222,20 @@ def _events(sink: Sink) -> Iterator[dict[str, Any]]:
 
 
 class Watching:
-    """`spangrade watch` in a process of its own, which is killed and started again."""
+    """`spangrade serve --only grade` in a process of its own, which is killed and started again."""
 
     def __init__(self, db: Path, hooked: Hook, sink: Sink) -> None:
-        self._command = [sys.executable, "-m", "spangrade", "watch", "--db", str(db), "--otlp"]
+        self._command = [
+            sys.executable,
+            "-m",
+            "spangrade",
+            "serve",
+            "--only",
+            "grade",
+            "--db",
+            str(db),
+            "--otlp",
+        ]
         self._command += ["--webhook", hooked.url, "--idle", "4s", "--every", "0.3s"]
         self._command += [word for gate in GATES for word in ("--metric", gate)]
         self._environment = {
@@ -241,7 +251,7 @@ class Watching:
             self._command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         line = self._process.stderr.readline()
-        if not line.startswith("watching "):
+        if not line.startswith("grading "):
             raise AssertionError(line + self._process.stderr.read())
         threading.Thread(target=self._process.stderr.read, daemon=True).start()
 
@@ -323,7 +333,7 @@ def play(folder: Path, sessions: int, kills: int, seed: int) -> Outcome:
             f"{len(sink.logs)} events; {time.monotonic() - started:.0f} s"
         )
     return Outcome(
-        "`kill -9` of `spangrade watch`",
+        "`kill -9` of `spangrade serve --only grade`",
         kills,
         gradings,
         stored,

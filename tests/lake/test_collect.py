@@ -39,7 +39,7 @@ def test_two_receivers_fill_one_landing_folder_that_an_update_reads(lake: Lake, 
     landing = tmp_path / "landing"
     for number in range(2):
         db = tmp_path / f"receiver{number}.duckdb"
-        with receiver(db, "--lake", str(landing), "--segment-seconds", "0.2") as running:
+        with receiver(db, "--landing", str(landing), "--segment-seconds", "0.2") as running:
             body = request(100 * number, 10).SerializeToString()
             headers = {"Content-Type": "application/x-protobuf"}
             answer = requests.post(f"{running.http}/v1/traces", data=body, headers=headers, timeout=60)
@@ -80,7 +80,7 @@ def test_a_segment_that_cannot_be_sent_stays_in_the_spool(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("folder", ["gs://bucket/landing", "http://host/landing"])
 def test_a_landing_folder_elsewhere_is_refused(folder: str, spangrade: Spangrade) -> None:
-    refused = spangrade("collect", "--lake", folder)
+    refused = spangrade("serve", "--only", "receive", "--landing", folder)
     scheme = folder.partition("/")[0]
     message = f"spangrade: --lake: expected a folder or s3://BUCKET/FOLDER, found {scheme}//"
     assert (refused.code, refused.out, refused.err) == (2, [], [message])
@@ -93,7 +93,7 @@ def test_what_a_receiver_redacts_and_an_attribute_as_session_come_to_the_files_r
     text = "write to ada@example.org"
     body = request(0, 20, **{"shop.session": "s-1", "gen_ai.operation.name": "chat", "note": text})
     headers = {"Content-Type": "application/x-protobuf"}
-    for options in (("--lake", str(landing)), ()):
+    for options in (("--landing", str(landing)), ()):
         db = tmp_path / f"{len(options)}.duckdb"
         with receiver(db, "--redact", "mask", *options) as running:
             answer = requests.post(

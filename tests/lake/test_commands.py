@@ -76,7 +76,7 @@ def test_what_a_file_shows_a_lake_shows(
     command: tuple[str, ...], spangrade: Spangrade, filled: tuple[str, Path]
 ) -> None:
     catalog, db = filled
-    of_lake, of_file = spangrade(*command, "--lake", catalog), spangrade(*command, "--db", db)
+    of_lake, of_file = spangrade(*command, "--db", catalog), spangrade(*command, "--db", db)
     assert (of_lake.code, of_lake.err, len(of_lake.out) > 1) == (0, [], True)
     shown = [json.loads("\n".join(done.out)) for done in (of_lake, of_file)]
     assert shown[0] == shown[1]
@@ -93,11 +93,11 @@ def test_landing_files_become_a_database_file(spangrade: Spangrade, tmp_path: Pa
 
 def test_a_session_of_a_lake_is_shown_with_its_grade(spangrade: Spangrade, filled: tuple[str, Path]) -> None:
     catalog, _ = filled
-    listed = json.loads("\n".join(spangrade("sessions", "--lake", catalog, "--format", "json").out))
+    listed = json.loads("\n".join(spangrade("sessions", "--db", catalog, "--format", "json").out))
     (graded,) = [row["session_id"] for row in listed if row["verdict"] != "unmatched"]
-    shown = json.loads("\n".join(spangrade("show", graded, "--lake", catalog, "--format", "json").out))
+    shown = json.loads("\n".join(spangrade("show", graded, "--db", catalog, "--format", "json").out))
     assert (shown["session_id"], shown["grade"]["question_id"]) == (graded, "q1")
-    runs = json.loads("\n".join(spangrade("runs", "--lake", catalog, "--format", "json").out))
+    runs = json.loads("\n".join(spangrade("runs", "--db", catalog, "--format", "json").out))
     assert [(run["name"], run["sessions"], run["unmatched"]) for run in runs] == [("first", 12, 11)]
 
 
@@ -108,7 +108,7 @@ def test_a_session_of_a_lake_is_shown_with_its_grade(spangrade: Spangrade, fille
 def test_a_query_of_a_lake_can_read_no_other_file_and_write_nothing(
     query: str, spangrade: Spangrade, filled: tuple[str, Path]
 ) -> None:
-    refused = spangrade("sql", query, "--lake", filled[0])
+    refused = spangrade("sql", query, "--db", filled[0])
     assert (refused.code, refused.out, len(refused.err)) == (2, [], 1)
     assert refused.err[0].startswith("spangrade: SQL: ")
 
@@ -128,7 +128,7 @@ def test_a_catalog_that_cannot_be_reached_is_one_line_without_a_secret(
     spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "hush")
-    refused = spangrade("sessions", "--lake", f"postgres:host={tmp_path} dbname=none")
+    refused = spangrade("sessions", "--db", f"postgres:host={tmp_path} dbname=none")
     assert (refused.code, refused.out, len(refused.err)) == (2, [], 1)
     assert "hush" not in refused.err[0]
 
@@ -138,7 +138,7 @@ def test_the_scores_of_a_lake_are_sent_once(spangrade: Spangrade, catalogs: Post
     catalog, landing = catalogs.new_database(), str(tmp_path / "landing")
     land(landing, LANDED)
     spangrade("lake", "update", "--lake", catalog, "--landing", landing, "--data", str(tmp_path / "lake"))
-    asked = ("grade", "--lake", catalog, "--metric", "latency_metrics<=1000000")
+    asked = ("grade", "--db", catalog, "--metric", "latency_metrics<=1000000")
     with http_sink() as sink:
         sink.accepting = False
         assert "12 scores not sent" in spangrade(*asked, "--send", sink.endpoint).err[-1]
@@ -150,7 +150,7 @@ def test_the_scores_of_a_lake_are_sent_once(spangrade: Spangrade, catalogs: Post
         name = str(sink.events()[0]["gen_ai.conversation.id"])
     assert number == 12
     count = "SELECT count(*) AS n, count(sent_ns) AS accepted FROM sent_scores"
-    asked = ("sql", "--lake", catalog, "--format", "json", count)
+    asked = ("sql", "--db", catalog, "--format", "json", count)
     assert json.loads("\n".join(spangrade(*asked).out)) == [{"n": 12, "accepted": 12}]
     assert spangrade("lake", "delete", "--lake", catalog, "--landing", landing, "--session", name).code == 0
     assert json.loads("\n".join(spangrade(*asked).out)) == [{"n": 11, "accepted": 11}]
@@ -165,7 +165,7 @@ def test_failures_in_a_lake_are_explained_and_become_questions_as_those_in_a_fil
     asked = {"id": "q1", "user_inputs": ["hello, I am customer 1", "question 1 of 1?", "question 2 of 1?"]}
     golden.write_text(json.dumps({"golden_questions": [{**asked, "reference_data": reference}]}))
     explained = []
-    for place in (("--lake", catalog), ("--db", db)):
+    for place in (("--db", catalog), ("--db", db)):
         graded = spangrade("grade", golden, "--name", "explained", *place)
         assert graded.code == 1, graded
         done = spangrade("show", "explained", "--format", "json", *place)
@@ -179,7 +179,7 @@ def test_failures_in_a_lake_are_explained_and_become_questions_as_those_in_a_fil
         if row["verdict"] == "failed"
     ]
     made = []
-    for name, place in (("lake", ("--lake", catalog)), ("file", ("--db", db))):
+    for name, place in (("lake", ("--db", catalog)), ("file", ("--db", db))):
         corrected = tmp_path / f"{name}.json"
         expect = ("--expect", 'look_up {"id": 1}')
         done = spangrade("convert", failed, "--failed", *expect, "--output", corrected, *place)

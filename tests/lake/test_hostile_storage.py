@@ -136,7 +136,7 @@ def test_an_update_whose_objects_changed_while_it_read_them_is_done_by_the_next(
     refused = update(catalog, storage, replaced)
     assert (refused.code, len(refused.err)) == (2, 1)
     assert update(catalog, storage).out == ["2 files: 15 new spans, 0 new logs, 2 sessions derived"]
-    counted = run("sql", "SELECT count(*) AS n FROM spans", "--lake", catalog, "--format", "json")
+    counted = run("sql", "SELECT count(*) AS n FROM spans", "--db", catalog, "--format", "json")
     assert (counted.code, json.loads("".join(counted.out))) == (0, [{"n": 15}])
 
 

@@ -125,7 +125,7 @@ def test_a_page_of_a_lake_is_that_of_a_file(path: str, both: Both, served: tuple
 def test_runs_of_a_lake_are_compared_as_those_of_a_file(
     command: tuple[str, ...], both: Both, spangrade: Spangrade
 ) -> None:
-    of_lake = spangrade(*command, "--lake", both.catalog, "--format", "json")
+    of_lake = spangrade(*command, "--db", both.catalog, "--format", "json")
     of_file = spangrade(*command, "--db", both.db, "--format", "json")
     assert (of_lake.code, of_lake.err, len(of_lake.out) > 1) == (0, [], True)
     assert of_lake == of_file
@@ -135,7 +135,7 @@ def test_an_exported_run_of_a_lake_is_that_of_a_file(
     both: Both, spangrade: Spangrade, tmp_path: Path
 ) -> None:
     folders = tmp_path / "lake", tmp_path / "file"
-    for folder, where in zip(folders, (("--lake", both.catalog), ("--db", both.db)), strict=True):
+    for folder, where in zip(folders, (("--db", both.catalog), ("--db", both.db)), strict=True):
         done = spangrade("view", *where, "--export", folder)
         assert (done.code, done.out) == (0, [f"{folder / 'index.html'}: 12 sessions"])
     of_lake, of_file = (

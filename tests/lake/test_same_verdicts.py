@@ -50,7 +50,7 @@ def test_a_lake_gives_the_verdicts_of_a_file(
     assert (of_run(run), run.exit_code) == (of_run(expected), expected.exit_code)
     assert lake.runs()[-1].to_json() == run.to_json()
 
-    done = spangrade("grade", "--lake", catalog, *asked.options, "--format", "json")
+    done = spangrade("grade", "--db", catalog, *asked.options, "--format", "json")
     printed = json.loads("\n".join(done.out))
     assert (done.code, of_grades(printed["grades"])) == (expected.exit_code, of_run(expected))
     for command in (("audit", "--mutants", "1"), ("lint", "--dataset")):
@@ -58,7 +58,7 @@ def test_a_lake_gives_the_verdicts_of_a_file(
             continue
         shown = [
             spangrade(command[0], *where, *command[1:], *asked.options, "--format", "json")
-            for where in (("--lake", catalog), ("--db", file))
+            for where in (("--db", catalog), ("--db", file))
         ]
         assert shown[0].err == shown[1].err
         printed = [json.loads("\n".join(one.out)) for one in shown]
@@ -73,11 +73,11 @@ def test_what_people_say_of_a_session_of_a_lake_is_stored(
     monkeypatch.chdir(tmp_path)
     file, catalog = stores
     said = []
-    for where in (("--lake", catalog), ("--db", file)):
+    for where in (("--db", catalog), ("--db", file)):
         assert spangrade("label", "conversation-4", "fail", *where, "--by", "ann").code == 0
         assert spangrade("label", "conversation-4", "pass", *where, "--by", "ann").code == 0
         assert spangrade("label", "conversation-4", "--score", "stars=3", *where).code == 0
-        opened = open_lake(catalog) if where[0] == "--lake" else package.open(file)
+        opened = open_lake(catalog) if where[1] == catalog else package.open(file)
         given = [
             (one.name, one.value, one.source, one.author) for one in opened.external_scores("conversation-4")
         ]
@@ -94,7 +94,7 @@ def test_a_run_of_a_lake_is_graded_again_with_the_same_changes(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spangrade.toml").write_text(GATES)
     again = []
-    for where in (("--lake", stores[1]), ("--db", stores[0])):
+    for where in (("--db", stores[1]), ("--db", stores[0])):
         graded = spangrade("grade", *where, "--run", "first", "--out", tmp_path / where[0])
         assert graded.code == 1
         assert (tmp_path / where[0] / "report.html").exists()
@@ -145,6 +145,6 @@ def test_with_a_session_of_a_lake_what_was_said_of_it_is_deleted(catalogs: Postg
 def test_what_a_lake_cannot_grade_is_said_in_one_line(
     command: tuple[object, ...], why: str, stores: tuple[Path, str], spangrade: Spangrade
 ) -> None:
-    done = spangrade(*command, "--lake", stores[1])
+    done = spangrade(*command, "--db", stores[1])
     assert (done.code, done.out, len(done.err)) == (2, [], 1)
     assert done.err[0].endswith(why.format(catalog=stores[1]))

@@ -220,7 +220,7 @@ def test_spans_from_before_those_that_are_stored_are_kept_and_counted_once(tmp_p
 
 
 def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
-    done = spangrade("collect", "--db", tmp_path / "s.duckdb", "--host", "0.0.0.0")
+    done = spangrade("serve", "--only", "receive", "--db", tmp_path / "s.duckdb", "--host", "0.0.0.0")
     assert done.returncode == 2
     assert done.stderr == (
         "spangrade: --host 0.0.0.0 is open to other machines: set a token ($SPANGRADE_TOKEN), "

@@ -19,10 +19,10 @@ from spangrade.tracer.base.errors import InputError
 class Option:
     """How a field is an option of a command: its help, its name if it is not the field's, and its bounds.
 
-    `also` is a second name: a letter, or the name of an earlier version. An `argument` has no name.
+    `also` is a second name. An `argument` has no name.
     `variable` is the environment variable that gives its value, `shown_default` the text of its help for
-    None. A `rare` option is not in the command's help, but in docs/commands.md and the settings
-    (`[options.COMMAND]`).
+    None. With `setting` it is no option of a command but a key of the settings and a variable alone: of the
+    table of that name or, by `OWN`, of the table of the command (`[options.grade]`, `$SPANGRADE_GRADE_IDLE`).
     """
 
     help: str
@@ -33,11 +33,12 @@ class Option:
     most: float | None = None
     shown_default: str | None = None
     variable: str | None = None
-    rare: bool = False
+    setting: str = ""
     argument: bool = False
 
 
 REQUIRED = MISSING  # in place of a default
+OWN = "options"  # the table of settings of a command
 
 
 def option(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 (the option's help)

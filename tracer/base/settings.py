@@ -173,7 +173,7 @@ def _of_variable(name: str, variable: str, text: str) -> Any:
             return parse_written(text)
         except json.JSONDecodeError as error:
             raise InputError(f"${variable}: expected a JSON list of {name}; {refusal(error)}") from None
-    if name in ("gates", "metrics", "metrics_files", "ignore_scopes"):
+    if name in ("gates", "metrics", "metrics_files", "ignore_scopes", "references.no_reference"):
         return [item.strip() for item in text.split(",") if item.strip()]
     return text
 

@@ -78,11 +78,11 @@ class ReceiverSettings:
         is_open = not self.token and (self.allows is None or self.allows("", "send") is None)
         if not is_loopback(self.host) and is_open and not self.allow_anonymous:
             raise InputError(
-                f"--host {self.host} is open to other machines: set a token ($SPANGRADE_TOKEN), "
+                f"host {self.host} is open to other machines: set a token ($SPANGRADE_TOKEN), "
                 "or give --allow-anonymous"
             )
         if (self.certificate is None) != (self.key is None):
-            raise InputError("--tls-cert and --tls-key belong together: give both or none")
+            raise InputError("tls_cert and tls_key belong together: give both or none")
         if not self.db.absolute().parent.is_dir():
             raise InputError(f"{self.db.parent}: no such folder: the spool is made in it")
         for path in filter(None, (self.certificate, self.key)):

@@ -1,7 +1,7 @@
 """Agents in another process: behind a URL of their own, or behind the chat completions API.
 
 The trace goes along as W3C `traceparent`, the session and the question as baggage. So spans that the agent
-sends to `spangrade collect` are of the same trace, and join the session.
+sends to `spangrade serve --only receive` are of the same trace, and join the session.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PAUSES_S = (0.2, 1.0)  # before another attempt to connect
 _MAX_SHOWN = 200  # characters of what a server answered
 _MAX_BYTES = 10_000_000  # of an answer, unpacked
-_TO_RECORD = "answer with `tool_calls` ([] for none), or send its spans to `spangrade collect`"
+_TO_RECORD = "answer with `tool_calls` ([] for none), or send its spans to `spangrade serve --only receive`"
 
 
 class AgentError(Exception):

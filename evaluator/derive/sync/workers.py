@@ -67,7 +67,7 @@ def workers_in_order(workers: int) -> Iterator[InOrder]:
     except BrokenProcessPool as error:
         raise SpangradeError(
             "a worker process ended unexpectedly (killed, or out of memory): what was complete is kept; "
-            "run the command again, with --workers 1 if it happens again"
+            "run the command again, with SPANGRADE_WORKERS=1 if it happens again"
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,1 +1,1 @@
-"""The statements of `spangrade watch`."""
+"""The statements of `spangrade serve --only grade`."""

@@ -96,8 +96,8 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
 ):
     everything = sorted(origin for _, origin, _ in ALL)
     assert listed() == (["production"], [f"{OTHERS}--origin any takes all"])
-    assert listed("--origin", "drill") == (["drill"], [])
-    assert sorted(listed("--origin", "any")[0]) == everything
+    assert listed("--where", "origin:drill") == (["drill"], [])
+    assert sorted(listed("--where", "origin:any")[0]) == everything
     assert on_the_start_page() == (["production"], False, "origin:production")
     assert on_the_start_page(origin="any") == (everything, True, "origin:any")
     assert on_the_start_page(q="origin:replay") == (["replay"], False, "origin:replay")
@@ -109,7 +109,7 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
             point["sessions"] + point["unknown"] for point in json.loads("\n".join(done.out))["points"]
         )
 
-    assert (counted(), counted("--origin", "test"), counted("--origin", "any")) == (1, 2, 7)
+    assert (counted(), counted("--where", "origin:test"), counted("--where", "origin:any")) == (1, 2, 7)
     with sg.open("spangrade.duckdb").stored.reading() as store:
         pages = [trends_page(store, {"since": "1970-01-01", **more}) for more in ({}, {"origin": "any"})]
         assert [sum(row["sessions"] for row in page["rows"]) for page in pages] == [1, 7]
@@ -125,14 +125,14 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
         ("trend", "cost"),
         ("label", "--by", "ann"),
         ("grade", "--metric", "cost<=1"),
-        ("watch", "--metric", "cost<=1", "--once"),
+        ("serve", "--only", "grade", "--metric", "cost<=1", "--once"),
         ("lint",),
         ("show", "plain"),
         ("compare", "plain", "talk"),
         ("audit", "--mine"),
         ("convert", "--output", "new.json"),
     ):
-        done = spangrade(*command, "--origin", "staging")
+        done = spangrade(*command, "--where", "origin:staging")
         assert (done.code, "'replay', 'any'" in "".join(done.err)) == (2, True), command
 
 

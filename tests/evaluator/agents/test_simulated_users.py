@@ -285,12 +285,17 @@ def test_production_figures_leave_simulated_sessions_out_unless_asked(shop):
         return [point["sessions"] for point in json.loads("\n".join(done.out))["points"]]
 
     def watched(*more):
-        spangrade("watch", "--once", "--idle", "0s", "golden.json", *more)
+        spangrade("serve", "--only", "grade", "--once", "--idle", "0s", "--dataset", "golden.json", *more)
         with sg.open("spangrade.duckdb") as db:
             return sorted(row["session_id"][:3] for row in db.sql("SELECT session_id FROM watched"))
 
     def by_origin(look):
-        return [look(), look("--origin", "run"), look("--origin", "simulated"), look("--origin", "any")]
+        return [
+            look(),
+            look("--where", "origin:run"),
+            look("--where", "origin:simulated"),
+            look("--where", "origin:any"),
+        ]
 
     assert by_origin(listed) == [["plain", "return"], ["plain"], ["return"], ["plain", "return"]]
     assert by_origin(counted) == [[], [1], [1], [2]]
@@ -620,16 +625,16 @@ def test_a_review_labels_the_simulation_apart_from_the_agent(shop, monkeypatch):
     shop.answer = Models(cooperative)
     run()
     monkeypatch.setattr(sys, "stdin", io.StringIO("f"))
-    done = spangrade("label", "--by", "ann", "--metric", "simulation_valid", "--origin", "simulated")
+    done = spangrade("label", "--by", "ann", "--metric", "simulation_valid", "--where", "origin:simulated")
     assert done.code == 0
     assert "the simulated user ended the conversation: plan_done; as planned" in done.out
     assert done.out[-1] == "1 labelled: 1 fail"
     assert (
-        spangrade("label", "--by", "ann", "--metric", "simulation_valid", "--origin", "any").out[-1]
+        spangrade("label", "--by", "ann", "--metric", "simulation_valid", "--where", "origin:any").out[-1]
         == "0 labelled"
     )
     monkeypatch.setattr(sys, "stdin", io.StringIO("p"))
-    assert spangrade("label", "--by", "ann", "--origin", "any").out[-1] == "1 labelled: 1 pass"
+    assert spangrade("label", "--by", "ann", "--where", "origin:any").out[-1] == "1 labelled: 1 pass"
     with sg.open("spangrade.duckdb") as db:
         rows = db.sql("SELECT metric, label, author FROM scores WHERE source = 'person' ORDER BY ALL")
         labels = [tuple(row.values()) for row in rows]

@@ -176,7 +176,7 @@ def test_every_code_has_a_name() -> None:
         ("§",), ("runs", "--db", "§"), ("sessions", "--§"), ("sessions", "§"), ("--umask", "§", "runs"),
         ("show", "§", "--db", "good.duckdb"), ("compare", "first", "§", "--db", "good.duckdb"),
         ("label", "§", "pass", "--by", "x", "--db", "good.duckdb"), ("judge", "§"),
-        ("label", "conversation-1", "§", "--by", "x"), ("collect", "--redact", "§"),
+        ("label", "conversation-1", "§", "--by", "x"), ("serve", "--only", "receive", "--redact", "§"),
         ("judge", "§", "--again", "--db", "good.duckdb"), ("grade", "§", "--db", "good.duckdb"),
         ("compare", "first", "first", "--fail-if", "§", "--db", "good.duckdb"),
         ("sql", "SELECT §", "--db", "good.duckdb"), ("sessions", "--where", "§", "--db", "good.duckdb"),

@@ -174,7 +174,7 @@ def test_two_versions_compare_by_their_names(graded: Path, spangrade: Spangrade)
     spangrade("import", write_sessions(graded / "nameless.jsonl", [("n-1", nameless), ("n-2", nameless)]))
     left_out = "2 sessions without a recorded version, left out of both"
     assert left_out in spangrade("compare", "--all", "--by", "version", "1.4", "1.5").out
-    chosen = spangrade("grade", "golden.json", "--version", "1.5", "--run", "of-1.5")
+    chosen = spangrade("grade", "golden.json", "--where", "version:1.5", "--run", "of-1.5")
     assert chosen.err == ["spangrade: version: 2 sessions left out: no version is recorded"]
     done = spangrade("compare", "--all", "--by", "model", "gemini-2.5-flash", "it's", "--format", "json")
     assert (done.code, done.err) == (

@@ -33,7 +33,6 @@ FIRST_WORDS = {
     "view",
     "label",
     "delete",
-    "watch",
     "convert",
 }
 # All that write but servers, and the commands of a lake, whose files are elsewhere.

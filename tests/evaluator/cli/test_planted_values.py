@@ -65,7 +65,7 @@ def commands(session: str) -> list[tuple[str, ...]]:
 
 OTHERS = (
     ("audit", str(GOLDEN)), ("show", "first"), ("judge", "token_usage"),
-    ("watch", "--once", "--metric", "token_usage<=1000000"), ("grade", str(GOLDEN)),
+    ("serve", "--only", "grade", "--once", "--metric", "token_usage<=1000000"), ("grade", str(GOLDEN)),
 )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ WRITES: list[tuple[str | Path, ...]] = [
     ("import", MORE),
     ("label", "conversation-1", "--score", "thumbs=1"),
     ("label", "conversation-1", "pass", "--by", "ines"),
-    ("watch", "--once", "--metric", "tool_success_rate>=1"),
+    ("serve", "--only", "grade", "--once", "--metric", "tool_success_rate>=1"),
     ("delete", "--session", "conversation-1"),
 ]
 

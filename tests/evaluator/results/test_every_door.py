@@ -62,7 +62,7 @@ def shown_by_definition() -> tuple[Verdicts, dict[str, str]]:
 
 
 def in_the_list(sessions: Verdicts) -> Verdicts:
-    done = spangrade("sessions", "--origin", "any", "--format", "json", "--limit", "99")
+    done = spangrade("sessions", "--where", "origin:any", "--format", "json", "--limit", "99")
     return {row["session_id"]: row["verdict"] for row in json.loads("\n".join(done.out))}
 
 

@@ -249,7 +249,7 @@ def test_a_proxy_that_is_trusted_says_who_is_logged_in(folder: Path, keys: dict[
     elsewhere = Proxy.of(["10.0.0.0/8"], "X-User", Role.REVIEW)
     with gated(folder, proxy=elsewhere) as served:
         assert served.get("/review", X_User="ann").status == 401
-    with pytest.raises(InputError, match="--login-header is what a proxy says"):
+    with pytest.raises(InputError, match="login_header is what a proxy says"):
         Proxy.of([], "X-User", Role.READ)
 
 

@@ -24,7 +24,7 @@ import pytest
 from alert_streams import DAY_NS, Stream, new_database
 from alert_streams import add as add_stream
 from alerts_simulated import START_NS, alerts
-from command_line import Spangrade
+from command_line import Spangrade, with_variables
 from faults.team_server import play
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from paths import SAMPLE
@@ -87,8 +87,11 @@ def answer(url: str, key: str = "", body: bytes | None = None, kind: str = "") -
 def server(folder: Path, *options: str) -> Iterator[Server]:
     """Run a server on free ports as long as the block lasts."""
     ports = ("--port", "0", "--http-port", "0", "--grpc-port", "0", "--idle", "0s", "--every", "0.2s")
-    command = [sys.executable, "-m", "spangrade", "serve", "--data", str(folder), *ports, *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
+    given, variables = with_variables(["serve", "--data", str(folder), *ports, *map(str, options)])
+    command = [sys.executable, "-m", "spangrade", *given]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **variables}
+    )
     try:
         said = ""
         while line := process.stderr.readline():
@@ -224,10 +227,13 @@ def test_without_a_key_a_server_is_for_this_machine_alone(tmp_path: Path, spangr
         done = spangrade("serve", "--data", tmp_path, *exposed)
         assert (done.code, "others may reach " in done.err[0]) == (2, True)
     for options, problem in (
-        (["--public-url", "https://x.org", "--allow-anonymous"], "--public-url: expected keys "),
-        (["--base-path", "x"], "--base-path: expected a path such as /spangrade"),
-        (["--public-url", "x"], "--public-url 'x': expected one such as https://spans.example.com"),
-        (["--trusted-proxy", "x"], "--trusted-proxy: "),
+        (["--public-url", "https://x.org", "--allow-anonymous"], "public_url: expected keys "),
+        (["--base-path", "x"], "base_path: expected a path such as /spangrade"),
+        (
+            ["--public-url", "x"],
+            "options.serve.public_url 'x': expected one such as https://spans.example.com",
+        ),
+        (["--trusted-proxy", "x"], "trusted_proxy: "),
     ):
         done = spangrade("serve", "--data", tmp_path, *options)
         assert done.code == 2

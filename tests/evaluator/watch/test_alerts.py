@@ -292,7 +292,9 @@ def test_the_command_names_the_place_in_the_settings(tmp_path: Path, spangrade: 
     settings = tmp_path / "spangrade.toml"
     settings.write_text('[[alerts]]\nwhen = "nothing < 1"\n')
     new_database(tmp_path / "s.duckdb")
-    done = spangrade("watch", "--once", "--db", tmp_path / "s.duckdb", "--config", settings)
+    done = spangrade(
+        "serve", "--only", "grade", "--once", "--db", tmp_path / "s.duckdb", "--config", settings
+    )
     assert (done.code, len(done.err)) == (2, 1)
     assert done.err[0].startswith(
         "spangrade: alerts[0].when 'nothing < 1': nothing is not measured; expected"

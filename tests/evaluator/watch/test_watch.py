@@ -230,7 +230,7 @@ def test_a_judge_whose_price_is_unknown_spends_no_budget_in_money(tmp_path: Path
 
 
 def test_without_a_database_it_waits_and_once_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no such database: start `spangrade collect`"):
+    with pytest.raises(StoreError, match="no such database: start `spangrade serve --only receive`"):
         watch(tmp_path / "none.duckdb", Clock(LATER)).round()
 
 

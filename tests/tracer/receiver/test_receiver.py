@@ -410,7 +410,7 @@ def test_tls_is_spoken_over_both_protocols(tmp_path: Path, certificate: tuple[Pa
 
 
 def test_half_of_a_key_pair_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--tls-cert and --tls-key belong together"):
+    with pytest.raises(InputError, match="tls_cert and tls_key belong together"):
         ReceiverSettings(tmp_path / "s.duckdb", certificate=tmp_path / "cert.pem").check()
 
 

@@ -17,6 +17,7 @@ from threading import Thread
 import grpc
 import pytest
 import requests
+from command_line import with_variables
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from receiving import Receiver, receiver, request, self_signed
 
@@ -93,10 +94,12 @@ def test_each_line_of_a_log_in_json_is_json_also_the_first_and_what_is_refused(
     tmp_path: Path, options: tuple[str, ...], code: int, levels: list[str]
 ) -> None:
     ports = ("--http-port", "0", "--grpc-port", "0")
-    command = [sys.executable, "-m", "spangrade", "collect", "--db", "s.duckdb", *ports, *options]
-    environment = {name: value for name, value in os.environ.items() if name != "SPANGRADE_TOKEN"}
+    given = ["serve", "--only", "receive", "--db", "s.duckdb", *ports, *options, "--log-format", "json"]
+    given, variables = with_variables(given)
+    command = [sys.executable, "-m", "spangrade", *given]
+    environment = {name: value for name, value in os.environ.items() if name != "SPANGRADE_TOKEN"} | variables
     with subprocess.Popen(
-        [*command, "--log-format", "json"], stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+        command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
     ) as process:
         first = process.stderr.readline()
         if not code:

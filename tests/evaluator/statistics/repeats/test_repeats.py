@@ -81,7 +81,7 @@ def test_sessions_with_another_prompt_repeat_nothing_and_each_prompt_can_be_chos
     worse = ("compare", "--by", "prompt", "p1", "p2", "--fail-if", "broken > 0")
     assert (spangrade(*worse).code, spangrade(*worse[:3], "p1", "p1", *worse[5:]).code) == (1, 0)
     for prompt, passed in (("p1", 2), ("p2", 0)):
-        spangrade("grade", "golden.json", "--prompt", prompt, "--run", prompt)
+        spangrade("grade", "golden.json", "--where", f"prompt:{prompt}", "--run", prompt)
         query = f"SELECT verdict FROM verdicts JOIN runs USING (run_id) WHERE name = '{prompt}' "
         found = spangrade("sql", f"{query} AND session_id IS NOT NULL", "--format", "json")
         verdicts = [one["verdict"] for one in json.loads("\n".join(found.out))]

@@ -93,7 +93,7 @@ def test_the_latest_run_that_measured_a_metric_counts(graded: Path, spangrade: S
 
 
 def test_the_times_choose_sessions_and_every_session_has_tokens(graded: Path, spangrade: Spangrade) -> None:
-    points = as_json(spangrade, "tokens", "--since", "2026-01-02", "--until", "2026-01-03")["points"]
+    points = as_json(spangrade, "tokens", "--since", "2026-01-02", "--where", "until:2026-01-03")["points"]
     assert points == [
         {
             "key": "2026-01-02", "sessions": 8, "unknown": 0, "questions": 4,
