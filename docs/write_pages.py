@@ -26,6 +26,7 @@ from spangrade.converters.spans.registry import dialects
 from spangrade.evaluator.cli.app import app
 from spangrade.evaluator.cli.commands import COMMANDS, COMMON, GROUPS
 from spangrade.evaluator.cli.options import WORDS
+from spangrade.evaluator.cli.settings import settings_alone
 from spangrade.evaluator.derive.schema import DocumentedView, documented_views
 from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.evaluator.metrics.metric import Metric
@@ -123,19 +124,14 @@ def _command_section(path: str, command: Any) -> Iterator[str]:
         yield from ("", "A file is recognized by its content:", "", *(f"- {form.what}" for form in FORMS), "")
     if chosen:
         yield "- [what chooses sessions](#what-chooses-sessions): `--where`, `--since` and the others"
-    for hidden in (False, True):
-        options = [
-            one
-            for one in command.params
-            if one.param_type_name == "option"
-            and one.hidden is hidden
-            and one.help
-            and one.name not in _SHARED
-            and one.name not in chosen
-        ]
-        if options and hidden:
-            yield from ("", "More, on the command line and in the settings:", "")
-        yield from map(_option_line, options)
+    yield from (
+        _option_line(one)
+        for one in command.params
+        if one.param_type_name == "option" and one.help and one.name not in _SHARED and one.name not in chosen
+    )
+    if alone := settings_alone(path.removeprefix("spangrade ")):
+        yield from ("", "Settings that are no options:", "")
+        yield from (f"- `{key}`, `${variable}`: {what}" for key, variable, what in alone)
 
 
 def _option_line(one: Any) -> str:
@@ -153,11 +149,11 @@ def _words() -> dict[str, Any]:
     }
 
 
-_SHARED = ("db", "lake", "config", "format", "workers", "log_format", "log_level", "help")
+_SHARED = ("db", "config", "format", "help")
 _COMMANDS_HEAD = """# Commands
 
-`spangrade COMMAND --help` begins with an example and lists what is used every day. All options are here; each
-is a key of the settings, too: `[options.collect]` with `max_body_mb = 32` is `collect --max-body-mb 32`.
+`spangrade COMMAND --help` begins with an example and lists all options; each is a key of the settings, too:
+`[options.sessions]` with `limit = 32` is `sessions --limit 32`. What an installation knows is a setting alone.
 
 This page is written by `docs/write_pages.py`. Options of most commands:
 """

@@ -81,12 +81,12 @@ def command_of(command: Callable[..., None], name: str) -> Any:
     return get_command(alone)
 
 
-def commands_under(text: str, *own: Callable[..., None], **more: Any) -> typer.Typer:
-    """Return the commands under a name, each called as its function."""
+def commands_under(words: str, text: str, *own: Callable[..., None], **more: Any) -> typer.Typer:
+    """Return the commands under some words, each called as its function."""
     under = typer.Typer(help=text, **PLAIN, **more)
     for command in own:
         name = command.__name__.rstrip("_").replace("_", "-")
-        under.command(name)(declared(command, name))
+        under.command(name)(declared(command, words if name == words else f"{words} {name}"))
     return under
 
 

@@ -216,6 +216,7 @@ def status(at: LakeOption, printed: Printed) -> None:
 
 
 app = commands_under(
+    "lake",
     "Keep sessions in a lake: Parquet files in a folder or in S3, with a catalog in Postgres.",
     update,
     import_,

@@ -354,6 +354,7 @@ def _print_rows(folder: Path, rows: Mapping[str, int]) -> None:
 
 
 keys = commands_under(
+    "serve keys",
     "Create, list and revoke the keys of a server; it need not be started again.",
     create,
     list_,
@@ -361,6 +362,7 @@ keys = commands_under(
     no_args_is_help=True,
 )
 app = commands_under(
+    "serve",
     "Receive, grade and show sessions as one service, for a team.",
     serve,
     alerts,

@@ -76,6 +76,12 @@ def setting_of(command: str, flag: str) -> str | None:
     return f"the setting {key}, or ${variable}"
 
 
+def settings_alone(command: str) -> list[tuple[str, str, str]]:
+    """Return the settings of a command that are no options: the key, the variable and what it is."""
+    own = (one for one in _OWN.get(command, {}).values() if one.option.setting == OWN)
+    return [(*_place(command, one), one.option.help) for one in own]
+
+
 def settings_by_flag(command: str) -> dict[str, tuple[bool, str]]:
     """Return the settings of a command, as flags, each with whether it is a yes or no, and its variable."""
     return {

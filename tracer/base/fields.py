@@ -22,7 +22,7 @@ class Option:
     `also` is a second name. An `argument` has no name.
     `variable` is the environment variable that gives its value, `shown_default` the text of its help for
     None. With `setting` it is no option of a command but a key of the settings and a variable alone: of the
-    table of that name or, by `OWN`, of the table of the command (`[options.grade]`, `$SPANGRADE_GRADE_IDLE`).
+    table of that name or, by `OWN`, of the table of the command (`[options.grade]`).
     """
 
     help: str

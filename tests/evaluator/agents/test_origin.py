@@ -95,7 +95,7 @@ async def test_production_is_what_lists_trends_and_watch_take_unless_others_are_
     sessions_of_all_origins,
 ):
     everything = sorted(origin for _, origin, _ in ALL)
-    assert listed() == (["production"], [f"{OTHERS}--origin any takes all"])
+    assert listed() == (["production"], [f"{OTHERS}--where origin:any takes all"])
     assert listed("--where", "origin:drill") == (["drill"], [])
     assert sorted(listed("--where", "origin:any")[0]) == everything
     assert on_the_start_page() == (["production"], False, "origin:production")
