@@ -68,11 +68,17 @@ def compare(
 
     Exit codes: 0 without gates or if all pass, 1 a gate failed, 2 bad input, 4 the data do not settle a gate.
     """
+    from spangrade.evaluator.statistics.comparison.sample_files import folder_of_run
+
     with at.opened() as opened:
         compared = opened.compare(**values_of(sides), select=select)
-        # Why sessions of the second run failed, against those that pass in it and in the first.
-        runs = [one.run_id for one in compared.comparison[:2]]
-        failures = opened.explain(runs[1], baseline=runs[0], select=select) if every.all and runs[1] else []
+        # Why sessions of the second run failed, against those that pass in it and in the first; of a run that
+        # was read from files, the sessions are not at hand.
+        runs = [
+            None if one.run_id is None or folder_of_run(one.run_id) else one.run_id
+            for one in compared.comparison[:2]
+        ]
+        failures = opened.explain(runs[1], baseline=runs[0], select=select) if every.all and runs[1] else None
     from spangrade.evaluator.reports.clusters import cluster_json, explained
 
     code = compared.exit_code(inconclusive_ok=outcome.inconclusive_ok)
@@ -87,6 +93,7 @@ def compare(
     else:
         from spangrade.evaluator.reports.comparison import comparison_json
 
-        more = {"failures": list(map(cluster_json, failures))} if every.all else {}
+        known = None if failures is None else list(map(cluster_json, failures))
+        more = {"failures": known} if every.all else {}
         printed.write({**comparison_json(*compared), **more}, "metrics")
     raise typer.Exit(code)

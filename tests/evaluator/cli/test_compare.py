@@ -75,9 +75,14 @@ def as_json(done: Done) -> Any:
     return json.loads("\n".join(done.out))
 
 
+def gates_of(done: Done) -> list[str]:
+    """Return the lines of the gates, in order; why sessions failed follows."""
+    return [line for line in done.out if line.startswith("gate '")]
+
+
 def outcomes_of(done: Done) -> list[str]:
-    """Return what the last lines say of the gates, in order."""
-    return [line.split("': ")[1].split(";")[0] for line in done.out if line.startswith("gate '")]
+    """Return what the lines of the gates say, in order."""
+    return [line.split("': ")[1].split(";")[0] for line in gates_of(done)]
 
 
 def changes(value: Any) -> dict[str, str]:
@@ -134,10 +139,10 @@ def test_a_bill_is_the_mean_and_few_questions_do_not_settle_it(graded: Path, spa
     )
     assert done.code == 1
     assert outcomes_of(done) == ["inconclusive", "inconclusive", "not held", "not held"]
-    assert "expected at most a mean 25% higher" in done.out[-4]
-    assert "12 questions; an interval of the mean needs 200" in done.out[-4]
-    assert "expected at most a median change of a question 25% higher; worse by 53" in done.out[-2]
-    assert "expected at most a geometric mean 25% higher; worse by 53" in done.out[-1]
+    assert "expected at most a mean 25% higher" in gates_of(done)[-4]
+    assert "12 questions; an interval of the mean needs 200" in gates_of(done)[-4]
+    assert "expected at most a median change of a question 25% higher; worse by 53" in gates_of(done)[-2]
+    assert "expected at most a geometric mean 25% higher; worse by 53" in gates_of(done)[-1]
 
 
 CONDITIONS = [
@@ -270,7 +275,9 @@ def test_the_folders_of_two_runs_compare_like_the_runs(graded: Path, spangrade: 
         spangrade("compare", "--all", "base-out/results.json", "new-out/sessions.jsonl", "--format", "json")
     )
     for value in (by_folder, mixed, by_file):
-        assert {**value, "first": 0, "second": 0} == {**by_name, "first": 0, "second": 0}
+        sides = {"first": 0, "second": 0, "failures": 0}
+        assert {**value, **sides} == {**by_name, **sides}
+    assert [len(by_name["failures"]), by_folder["failures"], by_file["failures"]] == [1, None, None]
 
 
 @pytest.mark.parametrize(
@@ -413,7 +420,7 @@ def test_unanswered_questions_count_against_a_gate_and_against_its_failure(
     done = spangrade("compare", "--all", "base", "few", "--min-compared", "0.9")
     few = "4 of 12 questions (33%) can be compared: 8 unanswered in the second"
     assert (done.code, few in done.out) == (4, True)
-    assert done.out[-1] == f"gate 'compared >= 90%': inconclusive; {few}"
+    assert gates_of(done)[-1] == f"gate 'compared >= 90%': inconclusive; {few}"
     assert spangrade("compare", "--all", "base", "few", "--min-compared", "0.3").code == 0
     by_file = spangrade("compare", "--all", "base-out", "few", "--fail-if", "passed worse by 10%")
     assert (by_file.code, few in by_file.out) == (4, True)
@@ -428,7 +435,7 @@ def test_what_is_unknown_does_not_hide_a_failure(graded: Path, spangrade: Spangr
     )
     assert done.code == 1
     assert outcomes_of(done) == ["not held", "not held"]
-    assert "at best worse by 0.917" in done.out[-2]
+    assert "at best worse by 0.917" in gates_of(done)[-2]
 
 
 @pytest.mark.exhaustive
@@ -450,7 +457,9 @@ def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
     ]  # fmt: skip
     assert "5 broke, 0 fixed: worse" in done.out
     assert "Broken: 5" in done.out
-    assert done.out[-1] == "gate 'broken > 0': not held; expected at most 0 questions; 5 questions broke"
+    assert (
+        gates_of(done)[-1] == "gate 'broken > 0': not held; expected at most 0 questions; 5 questions broke"
+    )
 
 
 @pytest.mark.parametrize(
@@ -481,7 +490,7 @@ def test_worse_fails_if_the_exact_test_shows_a_loss_and_names_what_broke(
         spans = write_sessions(tmp_path / f"{name}.jsonl", sessions)
         spangrade("grade", "golden.json", "--spans", spans, "--run", name)
     done = spangrade("compare", "--all", "base", "new", "--fail-if", "worse")
-    assert (done.code, done.out[-1]) == (code, f"gate 'worse': {said}")
+    assert (done.code, gates_of(done)[-1]) == (code, f"gate 'worse': {said}")
     compared = open_database(tmp_path / "spangrade.duckdb").compare("base", "new", fail_if="worse")
     (result,) = compared.gates
     assert (compared.exit_code(), result.reason) == (code, said.partition("; ")[2])
@@ -496,13 +505,13 @@ def test_what_is_unknown_counts_against_worse_and_against_its_failure(
     done = spangrade("compare", "--all", "base", "ten", "--fail-if", "worse")
     names = "q00, q01, q02, q03, q04"
     failed = f"not held; 5 questions broke ({names}), 0 fixed, and of 2 more questions it is not known"
-    assert (done.code, done.out[-1]) == (1, f"gate 'worse': {failed}: a loss (p 0.039)")
+    assert (done.code, gates_of(done)[-1]) == (1, f"gate 'worse': {failed}: a loss (p 0.039)")
     spangrade(
         "grade", "golden.json", *[o for n in range(11) for o in ("--session", f"base-{n}")], "--run", "all"
     )
     done = spangrade("compare", "--all", "base", "all", "--fail-if", "worse")
     unknown = "inconclusive; 0 questions broke, 0 fixed, and of 1 more question it is not known"
-    assert (done.code, done.out[-1]) == (4, f"gate 'worse': {unknown}: the test cannot tell")
+    assert (done.code, gates_of(done)[-1]) == (4, f"gate 'worse': {unknown}: the test cannot tell")
 
 
 def test_ten_lines_come_first_and_all_of_it_if_it_is_asked_for(graded: Path, spangrade: Spangrade) -> None:
