@@ -152,8 +152,8 @@ def _words() -> dict[str, Any]:
 _SHARED = ("db", "config", "format", "help")
 _COMMANDS_HEAD = """# Commands
 
-`spangrade COMMAND --help` begins with an example and lists all options; each is a key of the settings, too:
-`[options.sessions]` with `limit = 32` is `sessions --limit 32`. What an installation knows is a setting alone.
+`spangrade COMMAND --help` begins with an example and lists all options. Each is a key of the settings, too:
+`[options.sessions]` with `limit = 32` is `sessions --limit 32`. What an installation knows is a setting only.
 
 This page is written by `docs/write_pages.py`. Options of most commands:
 """

@@ -34,7 +34,6 @@ class Mutants:
         name="--from",
         metavar="N",
         least=1,
-        setting=OWN,
     )
 
     def __post_init__(self) -> None:

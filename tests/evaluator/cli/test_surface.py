@@ -1,4 +1,4 @@
-"""How wide the command line is: commands and options that `--help` lists, their groups, and earlier names."""
+"""How wide the command line is: commands and options, their groups, and the names that went."""
 
 from __future__ import annotations
 
@@ -7,45 +7,94 @@ import io
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from command_line import run, spangrade
+from paths import ROOT
 from typer.main import get_command
 
 from spangrade.evaluator.cli.app import app
 from spangrade.evaluator.cli.commands import COMMANDS, GROUPS, help_text
 from spangrade.evaluator.cli.gone import GONE, options_that_went
+from spangrade.evaluator.cli.settings import settings_by_flag
 
 MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 21, 260, 25
+SURFACE = SimpleNamespace(**runpy.run_path(str(ROOT / ".ci" / "surface")))
+SCREENS = 2 * 40  # lines, of 80 columns
 
 
 def visible(command, words=()):
-    """Yield each command that `--help` lists, with its words."""
+    """Yield each command with its words."""
     if hasattr(command, "list_commands"):
         for name in command.list_commands(None):
-            one = command.get_command(None, name)
-            if not one.hidden:
-                yield from visible(one, (*words, name))
+            yield from visible(command.get_command(None, name), (*words, name))
     else:
         yield words, command
 
 
-def options(command):
-    """Return the options that the help of a command lists."""
-    return [one.opts[0] for one in command.params if one.param_type_name == "option" and not one.hidden]
+def test_there_are_few_commands_with_few_options_and_none_is_hidden():
+    commands = SURFACE.commands()
+    assert len(commands) <= MOST_COMMANDS
+    options = {words: SURFACE.options(one) for words, one in commands.items()}
+    assert {words: len(found) for words, found in options.items() if len(found) > MOST_OF_A_COMMAND} == {}
+    assert sum(map(len, options.values())) <= MOST_OPTIONS
+    every = dict(visible(get_command(app)))
+    assert [(words, p.name) for words, one in every.items() for p in (one, *one.params) if p.hidden] == []
 
 
-def test_few_commands_with_few_options_are_listed():
-    listed = dict(visible(get_command(app)))
-    assert len({words[0] for words in listed} - {"lake"}) <= MOST_COMMANDS
-    # Those of a lake, and those under `serve`, are their apps' own.
-    counted = (item for item in listed.items() if len(item[0]) == 1 or item[0] == ("serve", "serve"))
-    by_command = {words: options(command) for words, command in counted}
-    assert {words: len(found) for words, found in by_command.items() if len(found) > MOST_OF_A_COMMAND} == {}
-    assert sum(map(len, by_command.values())) <= MOST_OPTIONS
+def test_the_script_prints_the_counts(capsys):
+    SURFACE.main()
+    printed = capsys.readouterr().out
+    numbers = [int(one.replace(",", "")) for one in re.findall(r"[\d,]*\d", printed)]
+    names = ["commands", "options", "variables", "pages", "gone"]
+    assert re.findall(r"^(\w+) ", printed, re.MULTILINE) == names
+    assert numbers[0] == len(SURFACE.commands())
+    assert numbers[-1] == len(GONE)
+
+
+@pytest.mark.parametrize("command", ["run", "serve"])
+def test_the_help_of_the_widest_commands_fits_two_screens(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(command, "--help").out
+    assert len(lines) <= SCREENS
+    assert max(map(len, lines)) <= 80
+    assert "<bool>" not in "".join(lines)
+    assert "<path>" not in "".join(lines)
+
+
+def test_no_page_and_no_message_types_a_name_that_went():
+    texts = [ROOT / "README.md", ROOT / "action.yml", *(ROOT / "docs").rglob("*.md")]
+    texts += [one for folder in ("deploy", "examples") for one in (ROOT / folder).rglob("*") if one.is_file()]
+    texts += [
+        one
+        for folder in ("evaluator", "tracer", "converters")
+        for kind in ("*.py", "*.html", "*.md", "*.sql")
+        for one in (ROOT / folder).rglob(kind)
+    ]
+    assert dict(visible(get_command(app)))  # the settings of a command are known once it is built
+    found = []
+    for text in texts:
+        if text.name == "gone.py" or text.suffix in (".png", ".gz", ".parquet"):
+            continue
+        for typed in re.findall(r"\bspangrade ([a-z]+(?: [^`\n|]*)?)", text.read_text("utf-8", "replace")):
+            command, *words = typed.split()
+            flags = {re.match(r"--[a-z-]*", word)[0] for word in words if word.startswith("--")}
+            gone = {one for one in flags if one in GONE or f"{command} {one}" in GONE}
+            gone -= {flag for flag in gone if flag in known_flags(command)}
+            if command in GONE or gone or flags & settings_by_flag(command).keys():
+                found.append((str(text.relative_to(ROOT)), typed))
+    assert found == []
+
+
+def known_flags(command):
+    """Return the options of a command and of those under it."""
+    own = [one for words, one in visible(get_command(app)) if words[0] == command]
+    return {flag for one in own for p in one.params for flag in p.opts}
 
 
 def test_every_help_begins_with_an_example():
