@@ -8,16 +8,18 @@ import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import session, tool
 from command_line import spangrade
 from grading import grade
 from paths import ROOT, SAMPLE
+from typer.main import get_command
 
 from spangrade import Database, list_metrics
 from spangrade.converters.datasets.golden import load_golden, question_problems
-from spangrade.evaluator.cli.app import COMMANDS
+from spangrade.evaluator.cli.app import COMMANDS, app
 from spangrade.evaluator.grading.settings import ProjectSettings
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -82,14 +84,27 @@ def test_the_queries_of_the_page_on_sql_run_on_the_sample(tmp_path: Path) -> Non
     assert sum(row["sessions"] for row in topics) == 4
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_commands_shown_exist(page: Path) -> None:
-    shown = {
-        word
-        for block in blocks(page, "sh")
-        for word in re.findall(r"^(?:\$ )?(?:uv run |\.venv/bin/)?spangrade (\w[\w-]*)", block, re.MULTILINE)
-    }
-    assert shown <= COMMANDS.keys()
+def options_of(command: Any) -> set[str]:
+    """Return the names of the options of a command, and of those under it."""
+    under = getattr(command, "commands", {}).values()
+    return {name for one in command.params for name in one.opts}.union(*map(options_of, under))
+
+
+# The plugin's of pytest, and those of other programs: uv, pip, pytest-repeat.
+OTHER_OPTIONS = {"--help", "--extra", "--no-deps", "--count", "--spangrade-db", "--spangrade-run"} | {
+    f"--judge-{name}" for name in ("max-calls", "max-cost", "votes", "threshold", "required")
+}
+
+
+@pytest.mark.parametrize("page", [PAGES[0], *PAGES[2:]], ids=lambda page: page.name)
+def test_the_commands_and_options_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:`|\$ |^|-m |bin/)spangrade ([a-z][\w-]*)", text, re.MULTILINE))
+    assert named <= COMMANDS.keys()
+    options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
+    whole: Any = get_command(app)
+    known = options_of(whole).union(*(options_of(whole.get_command(None, name)) for name in COMMANDS))
+    assert options - known - OTHER_OPTIONS == set()
 
 
 @pytest.mark.parametrize("page", [*PAGES, *NOTES], ids=lambda page: page.name)
