@@ -46,6 +46,8 @@ def doctor(
         printed.write({"checked": [one._asdict() for one in checked], "settings": settings}, "checked")
         return
     print_table([one._asdict() for one in checked], ("what", "state", "advice"))
+    if any(one.what == "instrumentation" for one in checked):
+        print_line("all that recordings lack, and how to fix it: spangrade lint")
     if settings:
         print_table([{**row, "value": str(row["value"])} for row in settings], ("setting", "value", "source"))
 

@@ -13,12 +13,10 @@ from spangrade import Gates
 from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.metric_list import print_metrics
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
-from spangrade.evaluator.cli.output import print_json, print_table
+from spangrade.evaluator.cli.output import print_json
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.fields import OWN, argument, option
 from spangrade.tracer.base.terminal import print_line, printable
-
-_COLUMNS = ("code", "sessions", "count", "what", "inconclusive", "advice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +64,13 @@ def lint(
     if not printed.as_table:
         printed.write(findings)
     elif findings:
-        from spangrade.evaluator.reports.findings import by_kind
+        from spangrade.evaluator.reports.findings import finding_lines
 
-        print_table(by_kind(findings), _COLUMNS)
+        for line in finding_lines(findings):
+            print_line(line)
+        print_line("what is installed, set and reachable: spangrade doctor")
     else:
-        print_line("nothing is lacking" if is_any else "nothing is recorded yet")
+        print_line("nothing is lacking" if is_any else "nothing is recorded yet: spangrade doctor says why")
     fixable = any(finding.metrics and finding.advice for finding in findings)
     raise typer.Exit(ExitCode.INCONCLUSIVE if fixable else ExitCode.PASSED)
 

@@ -55,7 +55,7 @@ LINES: Mapping[str, Mapping[str, str]] = {
         "labelled_show": "show s03",
     },
     "two_hundred": {
-        "many_sessions": "sessions --limit 10 --model gpt-5",
+        "many_sessions": "sessions --limit 10 --where model:gpt-5",
         "many_compare": "compare run-1 run-2",
         "many_compare_markdown": "compare run-1 run-2 --format markdown",
         "many_runs": "runs",

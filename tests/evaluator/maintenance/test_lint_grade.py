@@ -71,7 +71,7 @@ def test_what_a_grade_would_find_inconclusive_is_named_with_how_to_supply_it(spa
     assert "low, high" in found["ambiguous", "either"][0]
     assert found["not_compared", "stateless"][1] == (
         "call spangrade.set_state(), or record a spangrade.state event on any span; "
-        "or do not compare it (grade SPANGRADE_NO_REFERENCE=reference_state_variables)"
+        "or do not compare it (SPANGRADE_NO_REFERENCE=reference_state_variables)"
     )
     assert "grade --answers SESSION=ID" in found["ambiguous", "either"][1]
     assert "--judge-model" in found["needs_judge", "differs"][1]
@@ -106,5 +106,5 @@ def test_a_limit_of_the_cost_without_tokens_is_named_with_how_to_record_them(spa
     _, found = linted(spangrade)
     what, advice = found["not_compared", "free"]
     assert what.startswith("cost_limit: no price is known for gemini-2.5-flash; it takes the tokens")
-    assert advice.endswith("; or do not compare it (grade SPANGRADE_NO_REFERENCE=max_cost_usd)")
+    assert advice.endswith("; or do not compare it (SPANGRADE_NO_REFERENCE=max_cost_usd)")
     assert not advice.startswith("record it; ")  # but how, for the stack that recorded it

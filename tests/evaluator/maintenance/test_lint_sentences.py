@@ -38,7 +38,7 @@ def test_lint_says_when_each_question_passes(
     ]
     assert done.out[:2] == sentences
     alone = spangrade("lint", "--dataset", "golden.json")  # before anything is recorded
-    assert (alone.code, alone.out) == (0, [*sentences, "nothing is recorded yet"])
+    assert (alone.code, alone.out) == (0, [*sentences, "nothing is recorded yet: spangrade doctor says why"])
     assert spangrade("lint", "--dataset", "golden.json", "--db", "other.duckdb").code == 2
 
 
