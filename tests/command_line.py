@@ -27,6 +27,20 @@ SCRIPTS = {
 }
 
 
+# What is a setting alone, of every command and of `run`: whether it is a yes or no, and its variable.
+NOT_OPTIONS = {
+    "--redact": (False, "SPANGRADE_REDACT"),
+    "--no-reference": (False, "SPANGRADE_NO_REFERENCE"),
+    "--require-match": (True, "SPANGRADE_REQUIRE_MATCH"),
+    "--root-agent-name": (False, "SPANGRADE_ROOT_AGENT_NAME"),
+    "--requested-calls": (False, "SPANGRADE_REQUESTED_CALLS"),
+}
+NOT_OF_RUN = {
+    "--agent": (False, "SPANGRADE_RUN_AGENT_NAME"),
+    "--metrics-file": (False, "SPANGRADE_METRICS_FILES"),
+}
+
+
 class Done(NamedTuple):
     """The result of a command: its exit code and what it printed, by line."""
 
@@ -47,7 +61,11 @@ def with_variables(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]
     if not given or given[0] not in COMMANDS:
         return given, {}
     get_command(app).get_command(None, given[0])  # its settings are known once it is built
-    known = {**settings_by_flag(given[0]), "--redact": (False, "SPANGRADE_REDACT")}
+    known = {**settings_by_flag(given[0]), **NOT_OPTIONS}
+    if given[0] == "run":
+        known |= NOT_OF_RUN
+    if given[0] not in ("grade", "audit"):
+        known["--no-references"] = (True, "SPANGRADE_NO_REFERENCES")
     variables: dict[str, str] = {}
     words = iter(given)
     for word in words:

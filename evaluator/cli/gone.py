@@ -42,6 +42,13 @@ GONE: Mapping[str, str] = {
     "--origin": "--where origin:NAME",
     "--lake": "--db postgres:…",
     "run --send-dry-run": "grade --of-run latest --send URL --send-dry-run",
+    "run --agent": "the setting run.agent_name, or $SPANGRADE_RUN_AGENT_NAME",
+    "--no-references": "the setting references.no_references, or $SPANGRADE_NO_REFERENCES",
+    "--no-reference": "the setting references.no_reference, or $SPANGRADE_NO_REFERENCE",
+    "--require-match": "the setting references.require_match, or $SPANGRADE_REQUIRE_MATCH",
+    "--root-agent-name": "the setting references.root_agent_name, or $SPANGRADE_ROOT_AGENT_NAME",
+    "--requested-calls": "the setting references.requested_calls, or $SPANGRADE_REQUESTED_CALLS",
+    "serve --redact": "the setting redaction, or $SPANGRADE_REDACT",
     "run --metrics-file": "the setting metrics_files, or $SPANGRADE_METRICS_FILES",
     "--otlp-dry-run": "--send-dry-run",
     "grade --otlp": "--send URL",
@@ -68,11 +75,11 @@ def refuse_option(command: str, flag: str, setting: str | None = None) -> None:
 
 
 def options_that_went() -> Iterator[tuple[str, str]]:
-    """Yield each option that went, with a command that had it: of one that several had, `grade`."""
+    """Yield each option that went, with a command that had it: of one that several had, `grade` or `lint`."""
     for name in GONE:
         command, _, flag = name.rpartition(" ")
         if flag.startswith("--"):
-            yield command or "grade", flag
+            yield command or ("grade" if flag != "--no-references" else "lint"), flag
 
 
 def _command(words: str) -> str:

@@ -456,7 +456,7 @@ def test_the_seconds_of_the_turn_decide_and_an_agent_that_goes_on_is_left_behind
     )
     assert time.monotonic() - started < 50
     took = r"conversation: turn 1 ended in an error without an answer: AgentTimeoutError: it took \d\.\d s, "
-    took += r"expected at most 1 s \(--timeout\)"
+    took += r"expected at most 1 s \(the setting run.timeout\)"
     left_behind = "; cancelled, it had not ended after 1 s more, and was left behind"
     assert (code, {text: verdict for text, (verdict, _) in grades.items()}) == (
         1,

@@ -175,7 +175,8 @@ def test_an_agent_that_does_not_answer_in_time_fails_its_session_and_holds_up_no
     stuck.set()
     assert errors["quick"] == []
     assert re.fullmatch(
-        r"AgentTimeoutError: it took \d\.\d s, expected at most 0.2 s \(--timeout\)", *errors["slow"]
+        r"AgentTimeoutError: it took \d\.\d s, expected at most 0.2 s \(the setting run.timeout\)",
+        *errors["slow"],
     )
     assert dict(verdicts(run))["slow"] == "failed"
 
@@ -403,9 +404,15 @@ def test_an_agent_that_cannot_be_found_is_named_before_anything_runs(shop, agent
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--rate", "fast"], "--rate: expected a rate such as 60/m or 2/s, found 'fast'"),
-        (["--timeout", "0s"], "--timeout: expected more than 0 seconds, found 0s"),
-        (["--timeout", "0", "--wait", "2"], "--timeout: expected more than 0 seconds, found 0"),
+        (
+            ["--rate", "fast"],
+            "$SPANGRADE_RUN_RATE: run.rate: expected a rate such as 60/m or 2/s, found 'fast'",
+        ),
+        (["--timeout", "0s"], f"{TIMEOUT}: expected more than 0 seconds, found 0s"),
+        (
+            ["--timeout", "0", "--wait", "2"],
+            f"{TIMEOUT}: expected more than 0 seconds, found 0",
+        ),
         (["--name", "x", "--resume"], "--resume: there is no run 'x' of an agent in spangrade.duckdb"),
         (["--where", "cost_usd > 1"], "--where: it chooses questions here: expected metadata.KEY = VALUE"),
     ],

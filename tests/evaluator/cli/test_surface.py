@@ -21,7 +21,7 @@ from typer.main import get_command
 from spangrade.evaluator.cli.app import app
 from spangrade.evaluator.cli.commands import COMMANDS, GROUPS, help_text
 from spangrade.evaluator.cli.gone import GONE, options_that_went
-from spangrade.evaluator.cli.settings import settings_by_flag
+from spangrade.evaluator.cli.settings import setting_of, settings_by_flag
 
 MOST_COMMANDS, MOST_OPTIONS, MOST_OF_A_COMMAND = 21, 260, 25
 SURFACE = SimpleNamespace(**runpy.run_path(str(ROOT / ".ci" / "surface")))
@@ -126,10 +126,11 @@ def test_a_command_that_went_is_refused_with_what_took_its_place(name):
 
 
 @pytest.mark.parametrize(("command", "flag"), [*options_that_went()])
-def test_an_option_that_went_is_refused_with_what_took_its_place(command, flag):
+def test_an_option_that_went_is_refused_with_what_took_its_place(command, flag, monkeypatch):
+    monkeypatch.setattr("command_line.with_variables", lambda given: ([*given], {}))  # as it is typed
     done = run(*command.split(), flag, "x")
     (line,) = done.err
-    successor = GONE.get(f"{command} {flag}") or GONE[flag]
+    successor = setting_of(command, flag) or GONE.get(f"{command} {flag}") or GONE[flag]
     assert (done.code, done.out) == (2, [])
     assert line == f"spangrade: {flag}: {command} has no such option: did you mean {successor}?"
 
