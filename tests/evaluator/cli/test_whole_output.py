@@ -9,11 +9,13 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from case_database import every_value, labelled
 from cases import FOLDER
 from command_line import Spangrade
+from made_once import copy_of
 from many_sessions import two_hundred
 
 DATABASES = {"every_value": every_value, "labelled": labelled, "two_hundred": two_hundred}
@@ -78,8 +80,9 @@ def compared(title: str, found: str) -> list[str]:
 
 
 @pytest.mark.parametrize("database", LINES)
-def test_a_command_prints_what_it_is_to_print(database: str, spangrade: Spangrade) -> None:
-    db = DATABASES[database]()
+def test_a_command_prints_what_it_is_to_print(database: str, spangrade: Spangrade, tmp_path: Path) -> None:
+    made = DATABASES[database]()
+    db = copy_of(made, tmp_path / made.name)  # a command may lock it, while another test reads it
     different: list[str] = []
     for title, line in LINES[database].items():
         words = [one.strip("'") for one in re.findall(r"'[^']*'|\S+", line)]
