@@ -408,10 +408,10 @@ def test_an_agent_that_cannot_be_found_is_named_before_anything_runs(shop, agent
             ["--rate", "fast"],
             "$SPANGRADE_RUN_RATE: run.rate: expected a rate such as 60/m or 2/s, found 'fast'",
         ),
-        (["--timeout", "0s"], f"{TIMEOUT}: expected more than 0 seconds, found 0s"),
+        (["--timeout", "0s"], "$SPANGRADE_RUN_TIMEOUT: run.timeout: expected more than 0 seconds, found 0s"),
         (
             ["--timeout", "0", "--wait", "2"],
-            f"{TIMEOUT}: expected more than 0 seconds, found 0",
+            "$SPANGRADE_RUN_TIMEOUT: run.timeout: expected more than 0 seconds, found 0",
         ),
         (["--name", "x", "--resume"], "--resume: there is no run 'x' of an agent in spangrade.duckdb"),
         (["--where", "cost_usd > 1"], "--where: it chooses questions here: expected metadata.KEY = VALUE"),
