@@ -57,11 +57,9 @@ def test_each_door_gives_the_same_verdicts_and_exit_code(
     assert of_run(arguments) == expected
 
     answered = {name: verdict for name, verdict in expected.items() if str(name).startswith("conversation-")}
+    watched = asked.options if asked.dataset is None else ["--dataset", *asked.options]
     if asked.select.keys() <= WATCHED and asked.settings.find("limit") < 0:
-        assert (
-            spangrade("serve", "--only", "grade", "--db", db, *asked.options, "--once", "--idle", "0s").code
-            == 0
-        )
+        assert spangrade("serve", "--only", "grade", "--db", db, *watched, "--once", "--idle", "0s").code == 0
         rows = opened.sql(
             "SELECT session_id, verdict FROM verdicts SEMI JOIN watched USING (run_id, session_id)"
         ).rows()
@@ -97,7 +95,7 @@ MISTAKES = {
         ("grade", "--judge-votes", "2"),
         lambda: JudgeOptions(votes=2),
         "[judge]\nvotes = 2\n",
-        ("--judge-votes", "judge.votes", "judge.votes"),
+        ("$SPANGRADE_JUDGE_VOTES: judge.votes", "judge.votes", "judge.votes"),
         "expected an odd number, so that there is a majority, found 2",
     ),
     "share": (

@@ -250,7 +250,7 @@ def test_what_the_simulation_needs_is_known_before_the_agent_runs(shop):
     done = spangrade("run", "shop_agent.py:answer", "golden.json")
     assert (done.code, done.err) == (
         2,
-        ["spangrade: --user-model return: expected the model that plays its user"],
+        ["spangrade: run.user_model return: expected the model that plays its user"],
     )
     done = spangrade(
         "run", "shop_agent.py:answer", "golden.json", "--user-model", "gemini/unheard", "--max-user-cost", "1"

@@ -110,7 +110,7 @@ def test_an_option_of_the_judge_limits_the_run(
     [
         (["--judge-model", "gemni/x"], "judge 'gemni/x': no provider 'gemni' is installed"),
         (["--judge-model", "gemini/nope"], "judge gemini/nope: 404: models/nope is not found"),
-        (["--judge-votes", "2"], "--judge-votes: expected an odd number"),
+        (["--judge-votes", "2"], "$SPANGRADE_JUDGE_VOTES: judge.votes: expected an odd number"),
     ],
 )
 def test_an_unknown_judge_is_one_line_before_anything_runs(
