@@ -30,7 +30,7 @@ from spangrade.evaluator.cli.settings import settings_alone
 from spangrade.evaluator.derive.schema import DocumentedView, documented_views
 from spangrade.evaluator.metrics.judged import shipped_definitions
 from spangrade.evaluator.metrics.metric import Metric
-from spangrade.evaluator.metrics.registry import load_metrics
+from spangrade.evaluator.metrics.registry import ALIASES, load_metrics
 from spangrade.tracer.base.fields import option_fields
 from spangrade.tracer.frameworks import FRAMEWORKS
 
@@ -67,8 +67,10 @@ reference, and M is the size of a largest one-to-one matching of the two.
 |---|---|
 | better | whether a higher or a lower value is better; – if neither is |
 | needs | the part of the golden question that it compares with; without it the metric is inconclusive |
-| after a colon | what may be added to the name: `tool_recall:exact`, `trace_score:thumbs` |
+| after a colon | what may be added to the name: `tools:recall:exact`, `trace_score:thumbs` |
 | gate by itself | its threshold when it is requested without one; *no*: it is then only reported |
+
+The names of Vertex AI's Gen AI evaluation service are understood, too: {aliases}.
 
 This page is written by `docs/write_pages.py`.
 """
@@ -82,7 +84,8 @@ def views_page() -> str:
 def metrics_page() -> str:
     """Return the text of docs/metric_reference.md."""
     metrics = sorted(load_metrics().values(), key=lambda metric: (_is_judged(metric), metric.name))
-    return "\n".join([_METRICS_HEAD, *map(_metric_section, metrics)])
+    aliases = ", ".join(f"`{name}` is `{meant}`" for name, meant in ALIASES.items())
+    return "\n".join([_METRICS_HEAD.format(aliases=aliases), *map(_metric_section, metrics)])
 
 
 def commands_page() -> str:
@@ -266,7 +269,9 @@ def _is_judged(metric: Metric) -> bool:
 def _metric_section(metric: Metric) -> str:
     low, high = metric.bounds
     least, most = f"{low:g} or more" if isfinite(low) else "any number", f"{low:g} to {high:g}"
-    parameter = ", ".join(f"`{choice}`" for choice in metric.choices) or metric.parameter
+    parameter = " : ".join(
+        ", ".join(f"`{choice}`" for choice in choices) or name for name, choices in metric.parameters
+    )
     facts = {
         "unit": metric.unit,
         "range": most if isfinite(high) else least,

@@ -479,9 +479,9 @@ class Database:
         all stored sessions. `select` chooses among them: a `Selection`, or a condition in SQL over the view
         `sessions` (`"agent_version = '2'"`).
 
-        `gates` are metrics (`"tool_recall>=0.9"`, a `Metric`, or several), or `Gates` with more options: they
-        come on top of the references of the questions. Without a `dataset`, sessions are graded by the gates
-        that need no reference.
+        `gates` are metrics (`"tools:recall>=0.9"`, a `Metric`, or several), or `Gates` with more options:
+        they come on top of the references of the questions. Without a `dataset`, sessions are graded by the
+        gates that need no reference.
 
         The judge is `judge` (`provider/model`, or `JudgeOptions` with limits), else the judge of `use_judge`,
         else that of the settings; `run.judge` has its calls and their cost. Raises InputError for a provider

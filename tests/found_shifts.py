@@ -49,11 +49,11 @@ class Simulated(NamedTuple):
 
 METRICS = {
     PASSED: Simulated("calls", "binary", 0.8),
-    "tool_exact_match": Simulated("calls", "binary", 0.8),
-    "tool_in_order_match": Simulated("calls", "binary", 0.85),
-    "tool_recall": Simulated("calls", "recall", 0.9),
-    "tool_precision": Simulated("calls", "recall", 0.9),
-    "trajectory_exact_match": Simulated("steps", "binary", 0.8),
+    "tools:exact": Simulated("calls", "binary", 0.8),
+    "tools:in_order": Simulated("calls", "binary", 0.85),
+    "tools:recall": Simulated("calls", "recall", 0.9),
+    "tools:precision": Simulated("calls", "recall", 0.9),
+    "trajectory:exact": Simulated("steps", "binary", 0.8),
     "trajectory_accuracy": Simulated("steps", "rating", 0.9),
     "agent_routing": Simulated("steps", "binary", 0.95),
     "state_management_fidelity": Simulated("state", "recall", 0.9),
@@ -64,15 +64,15 @@ METRICS = {
     "cost": Simulated("usage", "usage", 0.01),
     "latency_metrics": Simulated("usage", "usage", 5.0),
 }
-ALL_CALLS = {PASSED, "tool_exact_match", "tool_in_order_match", "tool_recall"}
+ALL_CALLS = {PASSED, "tools:exact", "tools:in_order", "tools:recall"}
 USAGE = {"token_usage", "cost", "latency_metrics"}
 # What each defect implies, listed before any is simulated.
 DEFECTS: dict[str, set[str]] = {
     "none": set(),
-    "wrong argument": {*ALL_CALLS, "tool_precision"},
-    "missing call": {*ALL_CALLS, "trajectory_exact_match", "trajectory_accuracy"},
-    "repeated call": {PASSED, "tool_exact_match", "tool_precision", "trajectory_exact_match", *USAGE},
-    "another agent": {PASSED, "agent_routing", "trajectory_exact_match", "trajectory_accuracy"},
+    "wrong argument": {*ALL_CALLS, "tools:precision"},
+    "missing call": {*ALL_CALLS, "trajectory:exact", "trajectory_accuracy"},
+    "repeated call": {PASSED, "tools:exact", "tools:precision", "trajectory:exact", *USAGE},
+    "another agent": {PASSED, "agent_routing", "trajectory:exact", "trajectory_accuracy"},
     "state left out": {PASSED, "state_management_fidelity"},
     "failing tool": {*ALL_CALLS, "tool_success_rate"},
     "contradicted reply": {PASSED, "final_response_match", "response_match"},

@@ -52,9 +52,9 @@ GATES = {
     ),
     "before": Gate({"before": [["approve", "rm"]]}),
     "no calls": Gate({"reference_tool_interactions": []}, looks=False),
-    "exact list": Gate({"reference_tool_interactions": [LOOK]}, "tool_exact_match>=1"),
+    "exact list": Gate({"reference_tool_interactions": [LOOK]}, "tools:exact>=1"),
     "exact list and the same tool": Gate(
-        {"reference_tool_interactions": [LOOK]}, "tool_exact_match>=1", hidden="look"
+        {"reference_tool_interactions": [LOOK]}, "tools:exact>=1", hidden="look"
     ),
     "trajectory": Gate({"reference_trajectory": ["look"]}),
     "declared": Gate({}, "undeclared_calls<=0"),

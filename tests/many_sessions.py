@@ -111,7 +111,7 @@ FROM range($n) AS numbers(i)
 # Two runs: one of all sessions, and a later one of every tenth.
 _RUNS = """
 INSERT INTO runs (run_id, graded_at, dataset, metrics, thresholds)
-SELECT run_id, graded_at, 'golden.json', ['tool_recall>=0.9'], '{"tool_recall":">= 0.9"}'
+SELECT run_id, graded_at, 'golden.json', ['tools:recall>=0.9'], '{"tools:recall":">= 0.9"}'
 FROM (VALUES
     ('run-1', TIMESTAMP '2026-03-01 00:00:00'), ('run-2', TIMESTAMP '2026-03-02 00:00:00')
 ) AS graded(run_id, graded_at)
@@ -120,7 +120,7 @@ _VERDICTS = """
 INSERT INTO verdicts BY NAME
 SELECT run_id, session_id, 'q' || (hash(session_id) % 50)::VARCHAR AS question_id, verdict,
     CASE verdict
-        WHEN 'failed' THEN 'tool_recall: 0.5, expected >= 0.9: 1 of 2 calls'
+        WHEN 'failed' THEN 'tools:recall: 0.5, expected >= 0.9: 1 of 2 calls'
         WHEN 'inconclusive' THEN 'state_management_fidelity: no state is recorded; set_state records it'
         ELSE ''
     END AS reason
@@ -136,12 +136,12 @@ INSERT INTO scores BY NAME
 SELECT verdicts.run_id, session_id, verdicts.question_id, metric,
     CASE metric WHEN 'cost' THEN cost_usd WHEN 'latency_metrics' THEN total_s
         ELSE CASE verdict WHEN 'failed' THEN 0.5 ELSE 1 END END AS value,
-    CASE metric WHEN 'tool_recall' THEN verdict <> 'failed' END AS passed,
+    CASE metric WHEN 'tools:recall' THEN verdict <> 'failed' END AS passed,
     CASE WHEN metric = 'cost' AND cost_usd IS NULL THEN 'inconclusive' ELSE 'score' END AS outcome,
     '' AS reason,
     '[]' AS evidence
 FROM verdicts JOIN derived.sessions USING (session_id),
-    (VALUES ('tool_recall'), ('cost'), ('latency_metrics')) AS metrics(metric)
+    (VALUES ('tools:recall'), ('cost'), ('latency_metrics')) AS metrics(metric)
 """
 # Two runs of one dataset for the grid: a question for each session, 20 metrics. A tenth of the sessions
 # fails, another tenth in each run.

@@ -42,7 +42,7 @@ def wrap() -> None:
 
 def grade() -> None:
     db = assert_type(spangrade.open("shop.duckdb"), Database)
-    run = assert_type(db.grade("golden.json", gates=["tool_recall>=0.9", turns]), Run)
+    run = assert_type(db.grade("golden.json", gates=["tools:recall>=0.9", turns]), Run)
     counts: Mapping[str, int] = {verdict.value: number for verdict, number in run.verdicts.items()}
     code: int = run.exit_code
     for session in db.sessions(failed=True):

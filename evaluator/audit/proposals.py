@@ -33,7 +33,7 @@ _RESPONSE = "reference_response"
 # A good session may differ from a few others in these.
 _NEED_SESSIONS = (_CALLS, _TRAJECTORY, _RESPONSE)
 # Gates that are stricter than the default ones: the first that helps is proposed.
-_GATES = ("trajectory_exact_match>=1", "tool_exact_match>=1", "tool_exact_match:exact>=1")
+_GATES = ("trajectory:exact>=1", "tools:exact>=1", "tools:exact:exact>=1")
 
 _Grade = Callable[[Audited], Sequence[tuple[Metric, Outcome]]]  # by one question
 

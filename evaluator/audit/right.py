@@ -22,7 +22,7 @@ from spangrade.evaluator.metrics.matching import (
 )
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
 from spangrade.evaluator.metrics.reply_texts import folded
-from spangrade.evaluator.metrics.tools import tool_exact_match
+from spangrade.evaluator.metrics.tools import tools
 from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import Session
 
@@ -91,10 +91,10 @@ def _agents(session: Session) -> list[str]:
 def _makes_the_calls(mutant: Session, reference: Completed) -> bool:
     if mutant.tool_interactions == reference.session.tool_interactions:
         return True
-    if _is_met(tool_exact_match(mutant, reference.calls, matcher="exact")):
+    if _is_met(tools(mutant, reference.calls, by="exact", matcher="exact")):
         return True
     others = reference.alternatives
-    return others is not None and _is_met(tool_exact_match(mutant, others))
+    return others is not None and _is_met(tools(mutant, others, by="exact"))
 
 
 def _is_met(outcome: object) -> bool:

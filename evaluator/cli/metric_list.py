@@ -14,7 +14,7 @@ from spangrade.evaluator.cli.settings import is_given, loaded_settings
 from spangrade.tracer.base.settings_file import FILE_VARIABLE
 from spangrade.tracer.base.terminal import warn
 
-_COLUMNS = ("name", "unit", "better", "threshold", "needs", "parameter", "description")
+_COLUMNS = ("name", "unit", "better", "threshold", "needs", "parameters", "description")
 
 
 def print_metrics(context: typer.Context, gates: Gates, printed: Printed) -> None:
@@ -40,7 +40,7 @@ def print_metrics(context: typer.Context, gates: Gates, printed: Printed) -> Non
             "unit": f"{metric.unit} {metric.scale[0]:g} to {metric.scale[1]:g}"
             if metric.scale and isfinite(metric.scale[1])
             else metric.unit,
-            "parameter": "|".join(metric.choices) or metric.parameter,
+            "parameters": ":".join("|".join(choices) or name for name, choices in metric.parameters) or None,
         }
         for metric in listed
     ]

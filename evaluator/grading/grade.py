@@ -14,7 +14,7 @@ from spangrade.evaluator.derive.sync.places import Place, place_of
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
 from spangrade.evaluator.grading.match_questions import Candidates, lacks_texts
-from spangrade.evaluator.grading.policy import CONVERSATION, Decision, MetricPlan
+from spangrade.evaluator.grading.policy import TURNS_ANSWERED, Decision, MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.root_agent import renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run import Grade
@@ -142,7 +142,7 @@ def grade_unanswered(
             verdict, reason = policy.unanswered(
                 doubtful=question.id in coverage.doubtful, without_texts=lacking
             )
-            yield Grade(None, question.id, verdict, reason, {CONVERSATION: Inconclusive(reason)})
+            yield Grade(None, question.id, verdict, reason, {TURNS_ANSWERED: Inconclusive(reason)})
 
 
 def grade_sessions(
@@ -219,7 +219,7 @@ def _resolved(pending: _Pending, plan: MetricPlan, redact: Redaction | None) -> 
         if all(grade.outcomes.get(name) == outcome for grade in grades)
     }
     if decision.verdict is Verdict.INCONCLUSIVE:
-        outcomes = {CONVERSATION: Inconclusive(decision.reason), **outcomes}
+        outcomes = {TURNS_ANSWERED: Inconclusive(decision.reason), **outcomes}
     return grades[0]._replace(
         question_id=None, verdict=decision.verdict, reason=decision.reason, outcomes=outcomes
     )
@@ -239,7 +239,7 @@ def _attempted(
     verdict, reason = plan.decide(session, candidates if question is None else (question,), results)
     outcomes = {metric.name: outcome for metric, outcome in results}
     if question is None and candidates:
-        outcomes = {CONVERSATION: Inconclusive(policy.ambiguous(candidates).reason), **outcomes}
+        outcomes = {TURNS_ANSWERED: Inconclusive(policy.ambiguous(candidates).reason), **outcomes}
     question_id = None if question is None else question.id
     trajectory = tuple(step.name for step in session.trajectory)
     named = with_other_name(session, plan.root_agent_name)

@@ -22,7 +22,7 @@ from spangrade.tracer.base.errors import InputError, hint
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.semconv import QUESTION_ID
 
-CONVERSATION = "conversation"  # gates every session with a golden question
+TURNS_ANSWERED = "turns_answered"  # gates every session with a golden question
 MAX_NAMED = 3  # of the golden questions that a session may answer, in its reason
 
 RESPONSE = "reference_response"
@@ -40,26 +40,26 @@ NOTHING_TO_COMPARE = "nothing to compare with"  # begins the reason of a questio
 REFERENCE_GATES = {
     "reference_trajectory": "trajectory_accuracy",
     "reference_tool_interactions": "tool_usage_accuracy",
-    "forbidden_tools": "forbidden_calls",
-    "no_further_calls": "further_calls",
-    "at_most": "calls_over_limit",
-    "before": "calls_too_early",
+    "forbidden_tools": "forbidden_tools",
+    "no_further_calls": "no_further_calls",
+    "at_most": "at_most",
+    "before": "before",
     "reference_state_variables": "state_management_fidelity",
-    "reference_state_exact": "further_state",
+    "reference_state_exact": "reference_state_exact",
     RESPONSE: "final_response_match",
     RESPONSES: "responses_match",
     SCENARIO: SIMULATION,
-    GOAL: "goal_completion",
+    GOAL: "goal",
     "required_texts": "required_texts",
     "forbidden_texts": "forbidden_texts",
-    ASSERTIONS: "failed_assertions",
+    ASSERTIONS: "assertions",
     "agents_evaluated": "agent_routing",
-    "max_cost_usd": "cost_limit",
-    "max_latency_s": "latency_limit",
+    "max_cost_usd": "max_cost_usd",
+    "max_latency_s": "max_latency_s",
 }
 
 # Every question names its agents: they alone are not a reference that a session could be compared with.
-NOT_A_COMPARISON = (CONVERSATION, SIMULATION, REFERENCE_GATES["agents_evaluated"])
+NOT_A_COMPARISON = (TURNS_ANSWERED, SIMULATION, REFERENCE_GATES["agents_evaluated"])
 # The default gates that pass whatever happened if their reference is empty.
 EMPTY_IS_NOTHING = ("state_management_fidelity",)
 
@@ -125,7 +125,7 @@ class MetricPlan:
         """
         by_name = {metric.name: metric for metric in requested}
         defaults = [gate for reference, gate in REFERENCE_GATES.items() if reference not in without]
-        gates = [installed[name] for name in (CONVERSATION, *defaults) if name not in by_name]
+        gates = [installed[name] for name in (TURNS_ANSWERED, *defaults) if name not in by_name]
         if reply_threshold is not None:
             gates = [replace(m, threshold=reply_threshold) if m.needs in REPLIES else m for m in gates]
         return cls(
@@ -181,7 +181,7 @@ class MetricPlan:
             gates = [m for m in requested if m.threshold is not None]
             read = given - {m.needs for m in gates if excluded(m, session, question) is None}
             chosen = (
-                *(m for m in self.gates if m.name == CONVERSATION or m.needs in read),
+                *(m for m in self.gates if m.name == TURNS_ANSWERED or m.needs in read),
                 *requested,
                 *(m for m in self.reported if m.needs is None or m.needs in given),
             )
@@ -243,7 +243,9 @@ class MetricPlan:
         elif not candidates:
             end = self._verdict_of_end(session)
             if end is Verdict.FAILED or (end is not None and (gates or reasons)):
-                reasons.setdefault(end, []).append(f"{CONVERSATION}: turn {len(session.turns)} has no reply")
+                reasons.setdefault(end, []).append(
+                    f"{TURNS_ANSWERED}: turn {len(session.turns)} has no reply"
+                )
             if not gates and not reasons:
                 return _unmatched(session, self.without_dataset)
         if len(candidates) == 1 and (unread := self.unread_references(candidates[0])):

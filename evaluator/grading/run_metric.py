@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.grading.policy import CONVERSATION, excluded
+from spangrade.evaluator.grading.policy import TURNS_ANSWERED, excluded
 from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.protocol import (
     JudgeBudgetExceeded,
@@ -113,7 +113,7 @@ def _of_incomplete(metric: Metric, result: Any, why: str, session: Session) -> A
     if not isinstance(result, Score) or not _is_number(result.value):
         return result
     reason = f"{why}; of the rest: {result.reason}" if result.reason else why
-    is_seen = metric.name == CONVERSATION and all(turn.driven for turn in session.turns)
+    is_seen = metric.name == TURNS_ANSWERED and all(turn.driven for turn in session.turns)
     return Inconclusive(reason, result.value if is_limited or is_seen else None)
 
 

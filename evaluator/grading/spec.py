@@ -69,7 +69,7 @@ def _pairs(name: str, form: str, pairs: Mapping[str, str] | Iterable[str]) -> Ma
 class Gates:
     """The gates beside the references of the questions, and the metrics to report.
 
-    `metrics` are names, gates with a threshold (`"tool_recall>=0.9"`), or `Metric`s; None is not given, and
+    `metrics` are names, gates with a threshold (`"tools:recall>=0.9"`), or `Metric`s; None is not given, and
     the settings fill them in. The metrics of `metrics_files` (.json, .sql, .py) come on top, and so do the
     `rules` that are not drafts, by default those of the settings. The references
     of a question are gates too, each unless a requested gate reads it, or `no_reference` names it; with

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Self, overload
 
-from spangrade.evaluator.grading.policy import CONVERSATION, REFERENCE_GATES
+from spangrade.evaluator.grading.policy import REFERENCE_GATES, TURNS_ANSWERED
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run, SessionVerdict
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.run_list import find_run_id
@@ -24,7 +24,7 @@ from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
 
-_DEFAULT_GATES = frozenset({CONVERSATION, *REFERENCE_GATES.values()})
+_DEFAULT_GATES = frozenset({TURNS_ANSWERED, *REFERENCE_GATES.values()})
 
 
 class StoredRun(NamedTuple):

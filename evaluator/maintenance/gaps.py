@@ -8,15 +8,9 @@ from typing import NamedTuple
 from spangrade.evaluator.derive.sync.places import Place, place_of
 from spangrade.evaluator.session import LLMCall, Session, ToolInteraction, Turn
 
-_TRAJECTORY = tuple(
-    f"trajectory_{name}"
-    for name in ("exact_match", "in_order_match", "any_order_match", "precision", "recall", "accuracy")
-)
-_TOOLS = tuple(
-    f"tool_{name}"
-    for name in ("exact_match", "in_order_match", "any_order_match", "precision", "recall", "usage_accuracy")
-)
-OF_TOKENS = ("token_usage", "cost", "cost_limit", "output_density", "context_saturation")
+_TRAJECTORY = ("trajectory", "trajectory_accuracy")
+_TOOLS = ("tools", "tool_usage_accuracy")
+OF_TOKENS = ("token_usage", "cost", "max_cost_usd", "output_density", "context_saturation")
 OF_CALLS = (*OF_TOKENS, "cache_efficiency", "thinking_metrics", "grounding_utilization", "sandbox_usage")
 
 
@@ -149,7 +143,7 @@ _CHECKS = (
     _Check(
         "calls_unknown",
         "turns whose calls are not known: {reasons}",
-        (*_TOOLS, *_TRAJECTORY, "forbidden_calls", "further_calls", "calls_over_limit", "calls_too_early"),
+        (*_TOOLS, *_TRAJECTORY, "forbidden_tools", "no_further_calls", "at_most", "before"),
         lambda s: [turn for turn in s.turns if turn.calls_unknown and not turn.driven],
     ),
     _Check(
@@ -220,7 +214,7 @@ _CHECKS = (
     _Check(
         "unknown_price",
         "model calls without a known cost: no price for {models}",
-        ("cost", "cost_limit"),
+        ("cost", "max_cost_usd"),
         lambda s: [call for call in _answered(s) if _counted(call) and call.cost_usd is None],
         of_calls=True,
     ),

@@ -16,10 +16,10 @@ from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, wo
 from spangrade.evaluator.grading.gate_names import named_tools, unknown_names
 from spangrade.evaluator.grading.grade import Coverage, SpansAt, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.policy import (
-    CONVERSATION,
     NOTHING_TO_COMPARE,
     REFERENCE_GATES,
     RESPONSE,
+    TURNS_ANSWERED,
     unread_text,
 )
 from spangrade.evaluator.grading.prepare import Prepared, custom_keys
@@ -49,7 +49,7 @@ _EMPTY = (
 )
 _UNREAD = 'rename the key, request a metric that reads it, or put it into "custom": {} of the question'
 _NULLS = 'write {"$null": true} where null is expected; leave the key out where any value is right'
-_GATES_OF_CALLS = {"further_calls", "forbidden_calls"}
+_GATES_OF_CALLS = {"no_further_calls", "forbidden_tools"}
 _FURTHER = 'if they must not be made: "no_further_calls": true in reference_data, or "forbidden_tools"'
 _JUDGED_BY_WORDS = ("goal", "scenario", "assertions")  # references that only a judge can compare
 _JUDGE = (
@@ -189,7 +189,7 @@ def _own_keys(prepared: Prepared) -> Iterator[Finding]:
         if unread := prepared.plan.unread_references(question):
             found[unread_text(unread)] += 1
     for what, number in found.items():
-        yield Finding("unread_reference", None, what, number, (CONVERSATION,), _UNREAD)
+        yield Finding("unread_reference", None, what, number, (TURNS_ANSWERED,), _UNREAD)
     if (custom := custom_keys(prepared)) is not None:
         yield Finding("custom_keys", None, custom, 1, (), None)
 
@@ -222,7 +222,7 @@ def _further_calls(one: Grade) -> Iterator[Finding]:
     outcome = one.outcomes.get("unexpected_calls")
     if isinstance(outcome, Score) and outcome.value > 0 and _GATES_OF_CALLS.isdisjoint(one.outcomes):
         what = f"golden question {one.question_id} allows further calls; {outcome.reason}"
-        yield Finding("further_calls", one.session_id, what, int(outcome.value), (), _FURTHER)
+        yield Finding("no_further_calls", one.session_id, what, int(outcome.value), (), _FURTHER)
 
 
 def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
@@ -234,11 +234,11 @@ def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
     for name, outcome in one.outcomes.items():
         if not isinstance(outcome, Inconclusive) or outcome.reason not in one.reason:
             continue
-        if name == CONVERSATION and one.session_id is None:
+        if name == TURNS_ANSWERED and one.session_id is None:
             what = f"golden question {one.question_id}: {outcome.reason}"
             help_ = "record a conversation with its user_inputs, or choose other questions (grade --where)"
             yield Finding("unanswered", None, what, 1, (name,), help_)
-        elif name == CONVERSATION and one.question_id is None:
+        elif name == TURNS_ANSWERED and one.question_id is None:
             yield Finding("ambiguous", one.session_id, outcome.reason, 1, (name,), _WHICH_QUESTION)
         elif _NOT_ASKED in outcome.reason and (asked := _reference_of(name)) in _JUDGED_BY_WORDS:
             what = f"{asked}: a judge has to answer it"
@@ -255,7 +255,7 @@ def _findings(one: Grade, advice: Mapping[str, str]) -> Iterator[Finding]:
     if NOTHING_TO_COMPARE in one.reason:
         what = f"golden question {one.question_id}: {one.reason}"
         help_ = "give it reference_data, or request a gate that needs none (grade --metric 'NAME>=T')"
-        yield Finding("no_reference", one.session_id, what, 1, (CONVERSATION,), help_)
+        yield Finding("no_reference", one.session_id, what, 1, (TURNS_ANSWERED,), help_)
 
 
 def _reference_of(gate: str) -> str | None:

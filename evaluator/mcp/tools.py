@@ -245,7 +245,7 @@ class Tools:
             if not named:
                 raise InputError(f"name: expected one of {', '.join(one['name'] for one in listed)}")
             return self._answer({}, named, offset, 4000, key=OURS)
-        keys = ("name", "unit", "better", "threshold", "needs", "parameter")
+        keys = ("name", "unit", "better", "threshold", "needs", "parameters")
         rows = [known({key: one[key] or None for key in keys}) for one in listed]
         return self._answer({"metrics": len(rows)}, rows, offset, then=["metrics with name: one"], key=OURS)
 

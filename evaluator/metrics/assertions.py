@@ -17,7 +17,7 @@ _Answer = Judgement | JudgeUnavailable | JudgeBudgetExceeded
 
 
 @metric(needs="assertions", threshold=0.0, unit="assertions", higher_is_better=False)
-async def failed_assertions(session: Session, question: GoldenQuestion) -> Outcome:
+async def assertions(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of `assertions` that do not hold, by a judge that is asked about each.
 
     The reason has each of them with the turns that show it. Inconclusive if one is not answered.

@@ -41,7 +41,7 @@ def unexpected_calls(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 @metric(needs="no_further_calls", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
-def further_calls(session: Session, question: GoldenQuestion) -> Outcome:
+def no_further_calls(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of calls that meet no call of the reference, where it allows none: `unexpected_calls`.
 
     If the question lists tools, only calls of these count. Inconclusive if it depends on arguments or results
@@ -54,7 +54,7 @@ def further_calls(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 @metric(needs="forbidden_tools", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
-def forbidden_calls(session: Session, question: GoldenQuestion) -> Outcome:
+def forbidden_tools(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of calls of the tools that the reference forbids, failed ones too unless it ignores them.
 
     Inconclusive if such a call was only requested.
@@ -85,7 +85,7 @@ def _with_code_runs(found: Score | Inconclusive, session: Session, calls: int) -
 
 
 @metric(needs="at_most", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
-def calls_over_limit(session: Session, question: GoldenQuestion) -> Outcome:
+def at_most(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of calls beyond those that `at_most` allows of a tool, failed ones too unless ignored.
 
     Inconclusive if it depends on whether a requested call was executed.
@@ -100,7 +100,7 @@ def calls_over_limit(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 @metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
-def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
+def before(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of calls without the earlier call that `before` asks for, failed ones too unless ignored.
 
     The earlier call has ended, without failing, before the other began. Inconclusive if it depends on times,
@@ -116,7 +116,7 @@ def calls_too_early(session: Session, question: GoldenQuestion) -> Outcome:
     return outcome_of(session, *too_early(session, rules, _ignores_failed(question), near))
 
 
-LIMITS = (unexpected_calls, further_calls, forbidden_calls, calls_over_limit, calls_too_early)
+LIMITS = (unexpected_calls, no_further_calls, forbidden_tools, at_most, before)
 
 
 def _beyond(calls: Sequence[ToolInteraction], most: int) -> list[ToolInteraction]:

@@ -16,7 +16,7 @@ from spangrade.evaluator.session import LLMCall, Session, Step, ToolInteraction
 
 _MOST_SHOWN = 3  # causes in a line
 _MISSING = 20  # the cost of an item that is due
-_BY_NAME = ("trajectory_", "agent_routing")  # what begins the names of gates that compare names
+_BY_NAME = ("trajectory", "agent_routing")  # what begins the names of gates that compare names
 _MOST_COMPARED = 40_000  # pairs of items
 
 

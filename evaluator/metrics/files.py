@@ -38,7 +38,7 @@ def requested(
     by_name = parse_metrics(texts, {**others, **available})
     names = {metric.name.partition(":")[0] for metric in by_name}
     # A metric that needs a parameter can only be requested by name.
-    rest = [m for m in from_files if m.name not in names and (m.parameter is None or m.choices)]
+    rest = [m for m in from_files if m.name not in names and not m.required]
     given = (replace(metric, where_given=metric.needs is not None) for metric in rest)
     found = {metric.name: metric for metric in (*by_name, *given)}
     for metric in metrics:

@@ -28,7 +28,7 @@ from spangrade.evaluator.judge import (
 )
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
 from spangrade.evaluator.judge.no_judge import NoJudge
-from spangrade.evaluator.metrics.assertions import failed_assertions
+from spangrade.evaluator.metrics.assertions import assertions
 from spangrade.evaluator.metrics.causes import reply_evidence
 from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response, not_recorded
 from spangrade.evaluator.metrics.definitions import (
@@ -338,6 +338,6 @@ METRICS = (
     final_response_match,
     responses_match,
     response_match,
-    failed_assertions,
+    assertions,
     required_texts,
 )

@@ -51,7 +51,7 @@ def _slowest(session: Session) -> tuple[Cause, ...]:
 
 
 @metric(needs="max_latency_s", threshold=1.0, unit="ratio", higher_is_better=False, grows=True)
-def latency_limit(session: Session, question: GoldenQuestion) -> Outcome:
+def max_latency_s(session: Session, question: GoldenQuestion) -> Outcome:
     """The seconds of the turns as a ratio of `max_latency_s`: at most 1 is within the limit.
 
     Inconclusive as `latency_metrics` is, unless what is known exceeds the limit already.
@@ -63,4 +63,4 @@ def latency_limit(session: Session, question: GoldenQuestion) -> Outcome:
     )
 
 
-METRICS = (latency_metrics, latency_limit)
+METRICS = (latency_metrics, max_latency_s)

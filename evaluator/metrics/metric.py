@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from inspect import Parameter, signature
+from types import MappingProxyType
 from typing import Any, NamedTuple, overload
 
 from spangrade.evaluator.metrics.causes import Evidence
@@ -72,8 +74,9 @@ class Metric:
     `agents`, if there are any, limits the metric to sessions in which one of them took part or should have;
     it is not applicable to the others.
 
-    `parameter` is the function's keyword for the text after a colon in the name (`tool_recall:exact`). With
-    `choices` it must be one of these and is optional; without, it is any text and required.
+    `parameters` are the function's keywords for the texts after colons in the name, in their order, each with
+    its choices (`tools:in_order:exact`: what counts, then how arguments match), or any text without choices.
+    A keyword that has no default is required.
 
     `grows` is true if spans that are not recorded could only have raised the value, as in a sum. `version` is
     that of its definition, where it is not a part of an installed package: the digest of its file.
@@ -89,8 +92,7 @@ class Metric:
     threshold: float | None = None
     higher_is_better: bool | None = True
     unit: str = "share"
-    parameter: str | None = None
-    choices: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     scale: tuple[float, float] | None = None
     agents: tuple[str, ...] = ()
     grows: bool = False
@@ -100,6 +102,12 @@ class Metric:
     def __call__(self, *args: object, **parameter: str) -> Any:
         """Return the function's outcome, before any threshold is applied."""
         return self.function(*args, **parameter)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The parameters without a default: the metric is requested with them alone."""
+        known = signature(self.function).parameters
+        return tuple(name for name, _ in self.parameters if known[name].default is Parameter.empty)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -135,8 +143,7 @@ def metric(
     threshold: float | None = None,
     higher_is_better: bool | None = True,
     unit: str = "share",
-    parameter: str | None = None,
-    choices: tuple[str, ...] = (),
+    parameters: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     scale: tuple[float, float] | None = None,
     grows: bool = False,
 ) -> Callable[[Function], Metric]: ...
@@ -148,8 +155,7 @@ def metric(
     threshold: float | None = None,
     higher_is_better: bool | None = True,
     unit: str = "share",
-    parameter: str | None = None,
-    choices: tuple[str, ...] = (),
+    parameters: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     scale: tuple[float, float] | None = None,
     grows: bool = False,
     **others: Any,
@@ -173,8 +179,7 @@ def metric(
             threshold=threshold,
             higher_is_better=higher_is_better,
             unit=unit,
-            parameter=parameter,
-            choices=choices,
+            parameters=tuple(parameters.items()),
             scale=scale,
             grows=grows,
         )

@@ -9,7 +9,7 @@ from spangrade.evaluator.metrics.metric import NotApplicable, Outcome, Score, me
 from spangrade.evaluator.session import RecordedScore, Session
 
 
-@metric(higher_is_better=None, unit="number", scale=(-math.inf, math.inf), parameter="name")
+@metric(higher_is_better=None, unit="number", scale=(-math.inf, math.inf), parameters={"name": ()})
 def trace_score(session: Session, name: str) -> Outcome:
     """The mean of the scores of a name in the session's traces, the newest of each author and span.
 

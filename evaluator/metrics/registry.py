@@ -1,4 +1,4 @@
-"""The installed metrics, and how a metric is requested: `NAME[:PARAMETER][>=T]`."""
+"""The installed metrics, and how a metric is requested: `NAME[:PARAMETER…][>=T]`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,40 @@ from spangrade.tracer.base.plugins import Plugin, plugins
 METRICS_GROUP = "spangrade.metrics"
 
 _REQUEST = re.compile(
-    r"(?P<name>\w[\w@.-]*)(:(?P<parameter>[^<>=]+?))?\s*((?P<sign>[<>]=?|=+)\s*(?P<threshold>.*))?", re.DOTALL
+    r"(?P<name>\w[\w@.-]*)(:(?P<parameters>[^<>=]+?))?\s*((?P<sign>[<>]=?|=+)\s*(?P<threshold>.*))?",
+    re.DOTALL,
 )
+
+
+# Names by which others know a metric: those of Vertex AI's Gen AI evaluation service.
+ALIASES = {
+    f"trajectory_{name}": f"trajectory:{by}"
+    for name, by in (
+        ("exact_match", "exact"),
+        ("in_order_match", "in_order"),
+        ("any_order_match", "any_order"),
+        ("precision", "precision"),
+        ("recall", "recall"),
+    )
+}
+# Names that may be tried and are not a metric's, by the one that is meant.
+_MEANT = {
+    "tool_exact_match": "tools:exact",
+    "tool_in_order_match": "tools:in_order",
+    "tool_any_order_match": "tools:any_order",
+    "tool_precision": "tools:precision",
+    "tool_recall": "tools:recall",
+    "conversation": "turns_answered",
+    "forbidden_calls": "forbidden_tools",
+    "further_calls": "no_further_calls",
+    "calls_over_limit": "at_most",
+    "calls_too_early": "before",
+    "further_state": "reference_state_exact",
+    "failed_assertions": "assertions",
+    "goal_completion": "goal",
+    "cost_limit": "max_cost_usd",
+    "latency_limit": "max_latency_s",
+}
 
 
 @cache
@@ -53,19 +85,25 @@ def _installed() -> Mapping[str, tuple[Metric, Plugin]]:
 
 
 def parse_metric(text: str, metrics: Mapping[str, Metric] | None = None) -> Metric:
-    """Return the metric that `NAME`, `NAME>=T` or `NAME<=T` requests, with its parameter and threshold set.
+    """Return the metric that `NAME`, `NAME>=T` or `NAME<=T` requests, with its parameters and threshold set.
 
     Raises `InputError` for an unknown metric (with the nearest name), a parameter that the metric does
-    not take, and a threshold that is not a number, out of range, or on the wrong side.
+    not take or lacks, and a threshold that is not a number, out of range, or on the wrong side.
     """
     metrics = load_metrics() if metrics is None else metrics
     request = _REQUEST.fullmatch(text.strip())
     if request is None:
         raise InputError(f'metric "{text}": expected NAME, NAME>=THRESHOLD or NAME<=THRESHOLD')
-    name = request["name"]
+    name, texts = request["name"], [request["parameters"]] if request["parameters"] else []
+    if name in ALIASES and name not in metrics:
+        name, by = ALIASES[name].split(":")
+        texts.insert(0, by)
     if name not in metrics:
-        raise InputError(f'metric "{name}" is not known; {hint(name, sorted(metrics), "there are")}')
-    metric = _with_parameter(metrics[name], request["parameter"])
+        near = (
+            f'did you mean "{_MEANT[name]}"?' if name in _MEANT else hint(name, sorted(metrics), "there are")
+        )
+        raise InputError(f'metric "{name}" is not known; {near}')
+    metric = _with_parameters(metrics[name], ":".join(texts))
     return _with_threshold(metric, request["sign"], request["threshold"]) if request["sign"] else metric
 
 
@@ -79,25 +117,23 @@ def parse_metrics(texts: Iterable[str], metrics: Mapping[str, Metric] | None = N
     return tuple(requested.values())
 
 
-def _with_parameter(metric: Metric, parameter: str | None) -> Metric:
-    if metric.parameter is None:
-        if parameter is not None:
-            raise InputError(f'metric "{metric.name}" takes nothing after a colon, found "{parameter}"')
+def _with_parameters(metric: Metric, text: str) -> Metric:
+    """Return a metric with the parameters of a text: `exact`, `in_order:exact`, or what the metric takes."""
+    if text and not metric.parameters:
+        raise InputError(f'metric "{metric.name}" takes nothing after a colon, found "{text}"')
+    values = text.split(":", len(metric.parameters) - 1) if text else []
+    choices_of = dict(metric.parameters)
+    given = dict(zip(choices_of, values, strict=False))
+    for name, value in given.items():
+        if (choices := choices_of[name]) and value not in choices:
+            expected = ", ".join(choices)
+            raise InputError(f'metric "{metric.name}": "{value}" is not a {name}; expected one of {expected}')
+    if lacking := [name for name in metric.required if name not in given]:
+        ways = [f"{metric.name}:{choice}" for choice in choices_of[lacking[0]] or ("NAME",)]
+        raise InputError(f'metric "{metric.name}" needs a {lacking[0]}: {", ".join(ways)}')
+    if not given:
         return metric
-    if parameter is None:
-        if not metric.choices:
-            raise InputError(f'metric "{metric.name}" needs a {metric.parameter}: {metric.name}:NAME')
-        return metric
-    if metric.choices and parameter not in metric.choices:
-        choices = ", ".join(metric.choices)
-        raise InputError(
-            f'metric "{metric.name}": "{parameter}" is not a {metric.parameter}; expected one of {choices}'
-        )
-    return replace(
-        metric,
-        name=f"{metric.name}:{parameter}",
-        function=partial(metric.function, **{metric.parameter: parameter}),
-    )
+    return replace(metric, name=f"{metric.name}:{text}", function=partial(metric.function, **given))
 
 
 def _with_threshold(metric: Metric, sign: str, text: str) -> Metric:

@@ -62,7 +62,7 @@ def simulation_valid(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 @metric(needs="goal", threshold=1.0)
-def goal_completion(session: Session, question: GoldenQuestion) -> Outcome:
+def goal(session: Session, question: GoldenQuestion) -> Outcome:
     """1 if the goal is reached by the evidence of the conversation, its calls and the state, else 0.
 
     The goal is that of `reference_data` or, of a scenario without one, its plan. A judge decides;
@@ -128,7 +128,7 @@ def _is_said(text: str, said: str) -> bool:
     return has_text(said, wanted_form(text, hidden=True))
 
 
-METRICS = (simulation_valid, goal_completion, turns_to_goal, forbidden_texts)
+METRICS = (simulation_valid, goal, turns_to_goal, forbidden_texts)
 
 
 def _broken(session: Session, scenario: Scenario) -> Iterator[tuple[str, SimulatedMessage]]:

@@ -62,7 +62,7 @@ def state_management_fidelity(session: Session, question: GoldenQuestion) -> Out
 
 
 @metric(needs="reference_state_exact", threshold=0.0, unit="values", higher_is_better=False)
-def further_state(session: Session, question: GoldenQuestion) -> Outcome:
+def reference_state_exact(session: Session, question: GoldenQuestion) -> Outcome:
     """The number of values of the final state that `reference_state_variables` do not name.
 
     A variable that they do not name is one value; of one in which they name paths, what is beside these.
@@ -125,4 +125,4 @@ def _beside(value: Any, path: Path, named: Collection[Path]) -> Iterator[tuple[P
             yield from _beside(item, (*path, key), named)
 
 
-METRICS = (state_management_fidelity, further_state)
+METRICS = (state_management_fidelity, reference_state_exact)

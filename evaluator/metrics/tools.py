@@ -12,7 +12,7 @@ fewest causes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.derive.handoffs import is_handoff
@@ -46,85 +46,37 @@ from spangrade.evaluator.metrics.shown import difference_text
 from spangrade.evaluator.session import Session, ToolInteraction
 
 _MATCHERS = ("subset", "exact", "superset", "ignore")
+By = Literal["exact", "in_order", "any_order", "precision", "recall"]
 
 
-@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
-def tool_exact_match(
-    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
+@metric(
+    needs="reference_tool_interactions",
+    threshold=1.0,
+    parameters={"by": get_args(By), "matcher": _MATCHERS},
+)
+def tools(
+    session: Session, question: GoldenQuestion, *, by: By, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """1 if the calls are exactly the reference's, in order, else 0.
+    """The calls beside the reference's, with their arguments.
 
+    By `exact`: 1 if they are exactly the reference's, in order, else 0. By `in_order`: 1 if the reference's
+    calls were made in its order, with any others in between. By `any_order`: 1 if all of them were made.
+    By `precision`: the share of the calls that match one of the reference, M / |A|; by `recall`: the share of
+    the reference's calls that were made, M / |E|. M is the number of pairs of a largest one-to-one matching.
+    Both empty: 1. Precision is 0 if one is empty, recall 0 if only A is.
     Inconclusive if the value depends on arguments or results that are not recorded, or on whether a
     requested call was executed.
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
     """
-    return _score(session, question, matcher, _EXACT)
+    return _score(session, question, matcher, _RULES[by])
 
 
-@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
-def tool_in_order_match(
-    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
-) -> Outcome:
-    """1 if the reference's calls were made in its order, with any others in between, else 0.
-
-    Inconclusive if the value depends on arguments or results that are not recorded, or on whether a
-    requested call was executed.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
-    """
-    return _score(session, question, matcher, _IN_ORDER)
-
-
-@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
-def tool_any_order_match(
-    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
-) -> Outcome:
-    """1 if all of the reference's calls were made, in any order, with any others in between, else 0.
-
-    Inconclusive if the value depends on arguments or results that are not recorded, or on whether a
-    requested call was executed.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
-    """
-    return _score(session, question, matcher, _ANY_ORDER)
-
-
-@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
-def tool_precision(
-    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
-) -> Outcome:
-    """The share of the calls that match a call of the reference, each of which matches once.
-
-    M / |A|: M pairs of calls in a largest one-to-one matching. 1 if both are empty, 0 if one is.
-    Inconclusive if the value depends on arguments or results that are not recorded, or on whether a
-    requested call was executed.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
-    """
-    return _score(session, question, matcher, _PRECISION)
-
-
-@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
-def tool_recall(
-    session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
-) -> Outcome:
-    """The share of the reference's calls that were made.
-
-    M / |E|: M pairs of calls in a largest one-to-one matching. 1 if E is empty.
-    Inconclusive if the value depends on arguments or results that are not recorded, or on whether a
-    requested call was executed.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service, over calls with their arguments.
-    """
-    return _score(session, question, matcher, _RECALL)
-
-
-@metric(needs="reference_tool_interactions", threshold=1.0, parameter="matcher", choices=_MATCHERS)
+@metric(needs="reference_tool_interactions", threshold=1.0, parameters={"matcher": _MATCHERS})
 def tool_usage_accuracy(
     session: Session, question: GoldenQuestion, *, matcher: ArgumentMatcher = "subset"
 ) -> Outcome:
-    """The share of the reference's calls that were made, as in `tool_recall`.
+    """The share of the reference's calls that were made, as in `tools:recall` (tool recall).
 
     An empty reference expects no calls: 1 without calls, 0 with any.
     Inconclusive if the value depends on arguments or results that are not recorded, or on whether a
@@ -135,15 +87,7 @@ def tool_usage_accuracy(
     return _score(session, question, matcher, _USAGE)
 
 
-METRICS = (
-    tool_exact_match,
-    tool_in_order_match,
-    tool_any_order_match,
-    tool_precision,
-    tool_recall,
-    tool_usage_accuracy,
-    *LIMITS,
-)
+METRICS = (tools, tool_usage_accuracy, *LIMITS)
 
 
 class _Rule(NamedTuple):
@@ -170,11 +114,13 @@ def _usage_accuracy(pairing: Pairing) -> float:
     return _recall(pairing) if pairing.expected else precision(0, len(pairing.actual), 0)
 
 
-_EXACT = _Rule(lambda pairing: float(pairing.equal), in_order=True, further=True)
-_IN_ORDER = _Rule(lambda pairing: float(pairing.equal or in_order(pairing)), in_order=True)
-_ANY_ORDER = _Rule(lambda pairing: float(pairing.matched == len(pairing.expected)))
-_PRECISION = _Rule(_precision, further=True, missing=False)
-_RECALL = _Rule(_recall)
+_RULES = {
+    "exact": _Rule(lambda pairing: float(pairing.equal), in_order=True, further=True),
+    "in_order": _Rule(lambda pairing: float(pairing.equal or in_order(pairing)), in_order=True),
+    "any_order": _Rule(lambda pairing: float(pairing.matched == len(pairing.expected))),
+    "precision": _Rule(_precision, further=True, missing=False),
+    "recall": _Rule(_recall),
+}
 _USAGE = _Rule(_usage_accuracy)
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import groupby
 from operator import eq
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction, TrajectoryStep
 from spangrade.evaluator.derive.handoffs import is_handoff
@@ -50,75 +50,23 @@ _NOT_RECORDED = (
 _FREE = ' (steps that it does not name are free with "trajectory": "major_steps")'
 
 
-@metric(needs="reference_trajectory", threshold=1.0)
-def trajectory_exact_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the steps are exactly the reference's, in order, else 0.
+By = Literal["exact", "in_order", "any_order", "precision", "recall"]
 
+
+@metric(needs="reference_trajectory", threshold=1.0, parameters={"by": get_args(By)})
+def trajectory(session: Session, question: GoldenQuestion, *, by: By) -> Outcome:
+    """The steps beside those of the reference.
+
+    By `exact`: 1 if they are exactly the reference's, in order, else 0. By `in_order`: 1 if the reference's
+    steps happened in its order, with any others in between. By `any_order`: 1 if all of them happened.
+    By `precision`: the share of the steps that match one of the reference, M / |A|; by `recall`: the share of
+    the reference's steps that happened, M / |E|. M is the number of steps that both multisets have.
+    Both empty: 1. Precision is 0 if one is empty, recall 0 if only A is.
     Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
 
     Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
     """
-    return _score(session, question, lambda actual, expected: float(actual == expected), _EXACT)
-
-
-@metric(needs="reference_trajectory", threshold=1.0)
-def trajectory_in_order_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if the reference's steps happened in its order, with any others in between, else 0.
-
-    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
-    """
-    return _score(
-        session, question, lambda actual, expected: float(is_subsequence(expected, actual, eq)), _IN_ORDER
-    )
-
-
-@metric(needs="reference_trajectory", threshold=1.0)
-def trajectory_any_order_match(session: Session, question: GoldenQuestion) -> Outcome:
-    """1 if all of the reference's steps happened, in any order, with any others in between, else 0.
-
-    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
-    """
-    return _score(
-        session,
-        question,
-        lambda actual, expected: float(_matched(actual, expected) == len(expected)),
-        _RECALL,
-    )
-
-
-@metric(needs="reference_trajectory", threshold=1.0)
-def trajectory_precision(session: Session, question: GoldenQuestion) -> Outcome:
-    """The share of the steps that match a step of the reference, each of which matches once.
-
-    M / |A|, of the multisets of steps: 1 if both are empty, 0 if only A is, 0 if only E is.
-    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
-    """
-    return _score(
-        session,
-        question,
-        lambda actual, expected: precision(_matched(actual, expected), len(actual), len(expected)),
-        _PRECISION,
-    )
-
-
-@metric(needs="reference_trajectory", threshold=1.0)
-def trajectory_recall(session: Session, question: GoldenQuestion) -> Outcome:
-    """The share of the reference's steps that happened.
-
-    M / |E|, of the multisets of steps: 1 if E is empty.
-    Inconclusive if the agents are not recorded, or if a step that the reference names was only requested.
-
-    Source: the trajectory metrics of Vertex AI's Gen AI evaluation service.
-    """
-    return _score(
-        session, question, lambda actual, expected: recall(_matched(actual, expected), len(expected)), _RECALL
-    )
+    return _score(session, question, *_VALUES[by])
 
 
 @metric(needs="reference_trajectory", threshold=1.0)
@@ -150,7 +98,7 @@ def trajectory_accuracy(session: Session, question: GoldenQuestion) -> Outcome:
     return outcome
 
 
-@metric(threshold=1.0, parameter="tool")
+@metric(threshold=1.0, parameters={"tool": ()})
 def trajectory_single_tool_use(session: Session, *, tool: str) -> Outcome:
     """1 if the named tool was called, else 0.
 
@@ -237,7 +185,7 @@ def _causes_of(
 
 
 @metric(needs="id", threshold=1.0)
-def conversation(session: Session, question: GoldenQuestion) -> Outcome:
+def turns_answered(session: Session, question: GoldenQuestion) -> Outcome:
     """1 if there are as many turns as user inputs and each has a reply, else 0.
 
     The number of turns is free for a scenario, and for a question without user inputs. A turn has no reply if
@@ -386,12 +334,8 @@ def _silent(session: Session) -> list[Turn]:
 
 
 METRICS = (
-    conversation,
-    trajectory_exact_match,
-    trajectory_in_order_match,
-    trajectory_any_order_match,
-    trajectory_precision,
-    trajectory_recall,
+    turns_answered,
+    trajectory,
     trajectory_accuracy,
     trajectory_single_tool_use,
     agent_routing,
@@ -408,12 +352,23 @@ class _Rule(NamedTuple):
 
 _EXACT, _IN_ORDER = _Rule(in_order=True, further=True), _Rule(in_order=True)
 _PRECISION, _RECALL = _Rule(further=True, missing=False), _Rule()
+_Value = Callable[[Sequence[str], Sequence[str]], float]  # of the steps and those of the reference
+_VALUES: dict[By, tuple[_Value, _Rule]] = {
+    "exact": (lambda actual, expected: float(actual == expected), _EXACT),
+    "in_order": (lambda actual, expected: float(is_subsequence(expected, actual, eq)), _IN_ORDER),
+    "any_order": (lambda actual, expected: float(_matched(actual, expected) == len(expected)), _RECALL),
+    "precision": (
+        lambda actual, expected: precision(_matched(actual, expected), len(actual), len(expected)),
+        _PRECISION,
+    ),
+    "recall": (lambda actual, expected: recall(_matched(actual, expected), len(expected)), _RECALL),
+}
 
 
 def _score(
     session: Session,
     question: GoldenQuestion,
-    value: Callable[[Sequence[str], Sequence[str]], float],
+    value: _Value,
     rule: _Rule,
 ) -> Outcome:
     question = _as_recorded(session, question)
@@ -474,7 +429,7 @@ def _score_of(
     question: GoldenQuestion,
     reference: Sequence[TrajectoryStep],
     steps: Sequence[Step],
-    value: Callable[[Sequence[str], Sequence[str]], float],
+    value: _Value,
     rule: _Rule,
 ) -> Score | Inconclusive:
     actual = tuple(step.name for step in steps)

@@ -57,7 +57,7 @@ def cost(session: Session) -> Outcome:
 
 
 @metric(needs="max_cost_usd", threshold=1.0, unit="ratio", higher_is_better=False, grows=True)
-def cost_limit(session: Session, question: GoldenQuestion) -> Outcome:
+def max_cost_usd(session: Session, question: GoldenQuestion) -> Outcome:
     """The cost of the model calls as a ratio of `max_cost_usd`: at most 1 is within the limit.
 
     Inconclusive as `cost` is, unless what is known exceeds the limit already.
@@ -145,7 +145,7 @@ def context_saturation(session: Session) -> Outcome:
 METRICS = (
     token_usage,
     cost,
-    cost_limit,
+    max_cost_usd,
     cache_efficiency,
     thinking_metrics,
     output_density,

@@ -119,8 +119,7 @@ def metric_json(m: Metric) -> dict[str, Any]:
         "better": {True: "higher", False: "lower", None: None}[m.higher_is_better],
         "threshold": m.threshold,
         "needs": m.needs,
-        "parameter": m.parameter,
-        "choices": m.choices,
+        "parameters": {name: list(choices) for name, choices in m.parameters},
         "agents": m.agents,
         "description": m.description,
     }

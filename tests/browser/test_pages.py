@@ -274,11 +274,11 @@ def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Ser
 
 def test_a_metric_is_drawn_over_time_with_its_numbers(page: Page, served_many: Served) -> None:
     page.goto(f"{served_many.url}/trends")
-    page.locator("select[name=metric]").select_option("tool_recall")
+    page.locator("select[name=metric]").select_option("tools:recall")
     page.locator("select[name=by]").select_option("version")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("figure.metric circle")).to_have_count(5)
-    expect(page.get_by_role("region", name="tool_recall").locator("tbody tr")).to_have_count(5)
+    expect(page.get_by_role("region", name="tools:recall").locator("tbody tr")).to_have_count(5)
 
 
 def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) -> None:

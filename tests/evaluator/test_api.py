@@ -256,7 +256,7 @@ def test_the_metrics_are_listed_with_those_of_files(tmp_path: Path) -> None:
         "from spangrade import Score, metric\n\n@metric()\ndef mine(session): return Score(1)\n"
     )
     names = [metric.name for metric in spangrade.list_metrics([tmp_path / "mine.py"])]
-    assert (names[-1], "tool_recall" in names) == ("mine", True)
+    assert (names[-1], "tools" in names) == ("mine", True)
 
 
 def test_importing_spangrade_imports_nothing_heavy() -> None:

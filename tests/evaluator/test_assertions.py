@@ -42,7 +42,7 @@ def grade(spangrade: Spangrade, *options: str) -> tuple[int, str, Any]:
     command = ("grade", "golden.json", "--spans", "spans.jsonl", "--out", "out", "--reports", "json")
     code = spangrade(*command, *options).code
     (line,) = map(json.loads, Path("out/sessions.jsonl").read_text().splitlines())
-    outcome = line["metrics"].get("failed_assertions", {})
+    outcome = line["metrics"].get("assertions", {})
     return code, line["reason"], outcome.get("details", {}).get("assertions")
 
 
@@ -75,7 +75,7 @@ def test_each_assertion_is_answered_and_none_is_averaged_away(
 ) -> None:
     judge.answer = lambda request: json.dumps({ONCE: once, POLITE: polite}[assertion_of(request)])
     code, reason, answers = grade(spangrade)
-    assert (code, reason.removeprefix("failed_assertions: ")) == expected
+    assert (code, reason.removeprefix("assertions: ")) == expected
     if UNKNOWN not in (once, polite):
         shown = {"yes": "turn 1, 2: It thanks.", "no": "turn 1, 2: It offers it again."}
         assert answers == [
@@ -103,7 +103,7 @@ def test_without_a_judge_an_assertion_is_inconclusive_and_lint_says_how(
     monkeypatch.delenv("GEMINI_API_KEY")
     code, reason, _ = grade(spangrade)
     assert (code, judge.requests) == (4, [])
-    assert reason.startswith(f"failed_assertions: not answered: '{ONCE}' (")
+    assert reason.startswith(f"assertions: not answered: '{ONCE}' (")
     assert grade(spangrade, "--no-reference", "assertions")[0] == 4  # there is nothing else to compare
     done = spangrade("lint", "--dataset", "golden.json", "--format", "json")
     found = {one["code"]: one["what"] for one in json.loads("\n".join(done.out))}

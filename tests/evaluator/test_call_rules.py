@@ -83,8 +83,7 @@ def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there() -> Non
             (
                 1,
                 (  # it repeats the first
-                    "calls_over_limit: expected at most look_up 2; beyond that: "
-                    'look_up{"order_id":"A1"} (failed)'
+                    'at_most: expected at most look_up 2; beyond that: look_up{"order_id":"A1"} (failed)'
                 ),
             ),
         ),
@@ -92,7 +91,7 @@ def test_a_forbidden_call_that_failed_counts_unless_it_is_ignored_there() -> Non
             (LOOK, OTHER, Call("look_up", {"order_id": "A3"}, **REQUESTED)),
             (
                 4,
-                "calls_over_limit: whether look_up was executed is not recorded, only that it was requested",
+                "at_most: whether look_up was executed is not recorded, only that it was requested",
             ),
         ),
         ((LOOK, OTHER._replace(**REQUESTED)), (0, "")),
@@ -104,8 +103,8 @@ def test_a_tool_is_called_at_most_so_often(
     assert verdict(*calls, at_most={"look_up": 2}) == verdict_and_reason
 
 
-UNKNOWN = "calls_too_early: whether look_up was executed is not recorded, only that it was requested"
-EARLY = "calls_too_early: expected look_up before refund; too early: "
+UNKNOWN = "before: whether look_up was executed is not recorded, only that it was requested"
+EARLY = "before: expected look_up before refund; too early: "
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_a_call_needs_an_earlier_one_with_the_same_arguments(calls: tuple[Call, 
     rule = {"first": "look_up", "then": "refund", "same": ["order_id"]}
     done = verdict(*calls, before=[rule])
     assert done[0] == code
-    words = "calls_too_early: expected look_up before refund with the same order_id; too early: refund"
+    words = "before: expected look_up before refund with the same order_id; too early: refund"
     assert done[1].startswith(words) is (code == 1)
 
 

@@ -79,7 +79,7 @@ def test_a_gate_that_measured_no_session_is_inconclusive_and_named(graded: Any) 
     ("gates", "expected"),
     [
         (Gates(["latency_metrics<=100"]), "failed"),
-        (Gates(["tool_recall>=0"]), "passed"),  # it reads the same reference, and takes its gate's place
+        (Gates(["tools:recall>=0"]), "passed"),  # it reads the same reference, and takes its gate's place
         (Gates(["latency_metrics<=100"], no_reference=["reference_tool_interactions"]), "passed"),
         (Gates(["latency_metrics<=100"], no_references=True), "passed"),
     ],

@@ -120,7 +120,7 @@ def test_a_request_that_fails_is_the_sessions_error(gemini: GeminiStandIn, tmp_p
         (found,) = db
     assert [re.sub(r"\.py:\d+\)", ".py:LINE)", one.reason.partition(";")[0]) for one in run.sessions] == [
         (
-            "conversation: turn 1 ended in an error without an answer: ClientError: 400 FAILED. "
+            "turns_answered: turn 1 ended in an error without an answer: ClientError: 400 FAILED. "
             "{'error': {'code': 400, 'message': 'stand-in fails with 400', 'status': 'FAILED'}} "
             "(tests/evaluator/test_genai_client.py:LINE)"
         )

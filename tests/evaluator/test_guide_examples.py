@@ -128,7 +128,7 @@ def test_the_session_that_does_what_the_examples_say_passes_each_of_them(graded:
     assert (line["question_id"], gates) == (
         "q_billing_01",
         {
-            "conversation": 1,
+            "turns_answered": 1,
             "trajectory_accuracy": 1,
             "tool_usage_accuracy": 1,
             "state_management_fidelity": 1,
@@ -140,7 +140,7 @@ def test_the_session_that_does_what_the_examples_say_passes_each_of_them(graded:
 @pytest.mark.parametrize(
     ("change", "missed"),
     [
-        pytest.param({"turns": ([GREETING],)}, "conversation", id="one turn"),
+        pytest.param({"turns": ([GREETING],)}, "turns_answered", id="one turn"),
         pytest.param({"turns": ([BILLING], [CART, QR, PAY])}, "trajectory_accuracy", id="no greeting"),
         pytest.param({"turns": ([GREETING], [BILLING, CART, QR])}, "trajectory_accuracy", id="no payment"),
         pytest.param({"turns": ([GREETING], [BILLING, CART, QR, PAY, PAY])}, "trajectory_accuracy", id="two"),

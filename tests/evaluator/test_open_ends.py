@@ -15,7 +15,7 @@ HI = Said("Hi", "Which?", [Call("find")])
 WAITS = Said(
     "Hi", "Shall I?", [Call("sell", result="This tool call requires confirmation, please approve or reject.")]
 )
-NONE = "conversation: turn 2 has no reply"
+NONE = "turns_answered: turn 2 has no reply"
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_a_session_of_a_question_that_ends_at_the_users_message(
     assert graded(spangrade, "golden.json") == expected
     if turns == [HI, OPEN]:
         code, reason = graded(spangrade, "golden.json", "--idle", "36500d")
-        assert (code, reason.startswith("conversation: it may still run: ")) == (4, True)
+        assert (code, reason.startswith("turns_answered: it may still run: ")) == (4, True)
 
 
 def test_a_session_without_a_question_that_ends_at_the_users_message(spangrade: Spangrade) -> None:

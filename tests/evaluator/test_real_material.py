@@ -77,7 +77,7 @@ ROWS = {
         "90f9fb35": (3, []),
     },
 }
-# Of each log of a conversation: turns and expected calls.
+# Of each log of a turns_answered: turns and expected calls.
 LOGS = {"full_conversation.test.json": (10, 6), "simple.test.json": (2, 1)}
 VERSIONS = ("adk1.14.1", "adk1.39.1", "adk2.13.0")
 # What no door takes: other programs' results and settings, and databases of ADK's own.

@@ -48,7 +48,7 @@ def test_integers_of_any_length_are_compared_exactly(matcher: str, arguments: di
     codes = [
         code(
             Said("Hi", calls=[Call("find", made)]),
-            gates=(f"tool_exact_match:{matcher}>=1",),
+            gates=(f"tools:exact:{matcher}>=1",),
             reference_tool_interactions=[call],
         )
         for made in (arguments, other)
@@ -192,7 +192,7 @@ def test_unexpected_calls_are_counted_and_can_be_a_gate(graded: Any) -> None:
     options = ("--format", "json")
     done = graded(said, options=options, reference_tool_interactions=[FIND])
     assert (done.code, json.loads("\n".join(done.out))["metrics"]["unexpected_calls"]["mean"]) == (0, 2)
-    gate = ("--metric", "unexpected_calls<=1", "--metric", "tool_recall>=1")
+    gate = ("--metric", "unexpected_calls<=1", "--metric", "tools:recall>=1")
     assert graded(said, options=gate, reference_tool_interactions=[FIND]).code == 1
 
 
@@ -236,7 +236,7 @@ def test_a_mistake_in_what_is_forbidden_is_one_line(
 def test_lint_advises_where_further_calls_were_made_and_are_allowed(linted: Any) -> None:
     def findings(**references: Any) -> list[str]:
         found = linted(reference_tool_interactions=[FIND], **references)
-        return [one["what"] for one in found if one["code"] == "further_calls"]
+        return [one["what"] for one in found if one["code"] == "no_further_calls"]
 
     what = 'golden question q1 allows further calls; not expected: delete_account{"id":1}'
     assert findings() == [what]
@@ -339,7 +339,7 @@ def test_as_many_replies_are_expected_as_there_are_user_inputs(graded: Any) -> N
     assert graded(Said("Hi"), Said("Bye"), reference_responses=[None, None]).code == 4
 
 
-@pytest.mark.parametrize("gates", [(), ("tool_recall>=1",), ("tool_exact_match>=1",)])
+@pytest.mark.parametrize("gates", [(), ("tools:recall>=1",), ("tools:exact>=1",)])
 def test_a_call_that_only_the_longer_alternative_names_is_held_against_that_one(
     gates: tuple[str, ...],
 ) -> None:

@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "grade",
         "golden.json",
         "--metric",
-        "tool_recall>=1",
+        "tools:recall>=1",
         "--no-reference",
         "reference_tool_interactions",
     )
@@ -83,9 +83,9 @@ def test_a_lower_threshold_lets_sessions_pass_and_nothing_is_stored(
         "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM scores), (SELECT count(*) FROM verdicts)"
     )
     before = spangrade("sql", tables, "--format", "json").out
-    value = regraded(spangrade, "--metric", "tool_recall>=0.6")
+    value = regraded(spangrade, "--metric", "tools:recall>=0.6")
     assert flips(value) == [("most", "failed", "passed")]
-    assert value["changes"][0]["reason_before"].startswith("tool_recall: 0.75, expected >= 1")
+    assert value["changes"][0]["reason_before"].startswith("tools:recall: 0.75, expected >= 1")
     assert value["verdicts_before"] == {"passed": 1, "failed": 2, "unmatched": 1}
     assert value["verdicts"] == {"passed": 2, "failed": 1, "unmatched": 1}
     assert (value["exit_code"], value["notes"]) == (1, [])
@@ -100,7 +100,7 @@ def test_the_run_itself_does_not_change(folder: Path, spangrade: Spangrade) -> N
 def test_the_terminal_shows_what_changes_and_the_exit_code_is_that_of_the_new_verdicts(
     folder: Path, spangrade: Spangrade
 ) -> None:
-    done = spangrade("grade", "--dry-run", "--of-run", "main", "--metric", "tool_recall>=0.5")
+    done = spangrade("grade", "--dry-run", "--of-run", "main", "--metric", "tools:recall>=0.5")
     assert done.code == 0
     assert [line for line in done.out if "half" in line or "most" in line] != []
     assert done.out[-3:] == [
@@ -134,7 +134,7 @@ def test_a_new_metric_of_a_file_gates(folder: Path, spangrade: Spangrade) -> Non
         "def brief(session):\n"
         "    return Score(len(session.tool_interactions), None, 'calls')\n"
     )
-    value = regraded(spangrade, "--metric", "tool_recall>=0.5", "--metrics-file", "brief.py")
+    value = regraded(spangrade, "--metric", "tools:recall>=0.5", "--metrics-file", "brief.py")
     assert sorted(flips(value)) == [
         ("chat", "unmatched", "passed"),
         ("half", "failed", "passed"),
@@ -205,10 +205,10 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
         "made_here: the run's metric is left out, as asked",
         "size: the run's metric is left out, as asked",
     ]
-    wrong = spangrade("grade", "--dry-run", "--of-run", "main", "--without", "tool_recall")
+    wrong = spangrade("grade", "--dry-run", "--of-run", "main", "--without", "tools:recall")
     assert (wrong.code, wrong.err) == (
         2,
-        ["spangrade: --without tool_recall: expected a metric of the run that is gone"],
+        ["spangrade: --without tools:recall: expected a metric of the run that is gone"],
     )
 
 

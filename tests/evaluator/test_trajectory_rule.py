@@ -131,8 +131,8 @@ def test_only_the_kinds_of_steps_are_compared_that_the_reference_names(
 
 def test_a_name_that_is_nobodys_agent_is_a_tool() -> None:
     """The reference's tool was never called, another one was."""
-    graded = grade((GREETING, DELETE), "trajectory_precision>=1", reference_trajectory=[GREETING, PAYMENT])
-    assert (graded.verdict, value(graded, "trajectory_precision")) == ("failed", 0.5)
+    graded = grade((GREETING, DELETE), "trajectory:precision>=1", reference_trajectory=[GREETING, PAYMENT])
+    assert (graded.verdict, value(graded, "trajectory:precision")) == ("failed", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_name_that_is_nobodys_agent_is_a_tool() -> None:
     ],
 )
 def test_steps_in_a_nested_list_may_come_in_any_order(steps: Sequence[Step], values: list[float]) -> None:
-    names = ("trajectory_exact_match", "trajectory_in_order_match", "trajectory_accuracy")
+    names = ("trajectory:exact", "trajectory:in_order", "trajectory_accuracy")
     trajectory = [GREETING, [CART[0], QR[0]], PAYMENT]
     graded = grade(steps, *(f"{name}>=1" for name in names), reference_trajectory=trajectory)
     assert [value(graded, name) for name in names] == pytest.approx(values)

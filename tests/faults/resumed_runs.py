@@ -43,7 +43,7 @@ def main() -> int:
 def resumed(folder: Path, questions: int) -> int:
     """Kill a run at a third and at two thirds of its sessions, and complete it."""
     write(folder, questions, pause_s=0.01)
-    command = [*RUN, "--no-references", "--metric", "conversation>=1"]
+    command = [*RUN, "--no-references", "--metric", "turns_answered>=1"]
     for number, share in enumerate((1 / 3, 1 / 3)):
         run = subprocess.Popen([*command, *(["--resume"] if number else [])], cwd=folder)
         while run.poll() is None and stored(folder) < share * questions * REPEATS * TURNS:

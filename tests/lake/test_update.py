@@ -204,10 +204,10 @@ def test_grades_are_those_of_the_single_machine(lake: Lake, few: Folders, tmp_pa
     golden = tmp_path / "golden.json"
     golden.write_text(json.dumps({"golden_questions": questions}))
     db = single_machine(tmp_path / "one.duckdb", few.landed)
-    run = spangrade.open(db).grade(golden, gates=["tool_recall>=0.5"])
+    run = spangrade.open(db).grade(golden, gates=["tools:recall>=0.5"])
     landing = str(tmp_path / "landing")
     land(landing, few.landed)
-    graded = update(lake, landing, grading=grading_by(GradeSpec.of(golden, "tool_recall>=0.5"))).graded
+    graded = update(lake, landing, grading=grading_by(GradeSpec.of(golden, "tools:recall>=0.5"))).graded
     rows, differing = differences(lake, db)
     assert differing == {}
     assert rows["verdicts"] == 31

@@ -122,7 +122,7 @@ class Compared(NamedTuple):
 
 
 def parse_gate(text: str) -> Gate | BrokenGate | WorseGate:
-    """Return the gate of a text: `tool_recall worse by 0.02`, `cost worse by 10%`, `broken > 0` or `worse`.
+    """Return the gate of a text: `tools:recall worse by 0.02`, `cost worse by 10%`, `broken > 0` or `worse`.
 
     Raises InputError for any other text.
     """

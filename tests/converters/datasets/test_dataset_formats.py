@@ -76,7 +76,7 @@ def test_a_csv_and_the_same_sessions_from_spans_get_the_same_grades(
     assert (from_csv.code, from_csv.out[0]) == (1, "2 sessions: 1 passed, 1 failed")
     assert grades(tmp_path / "csv") == grades(tmp_path / "spans")
     scores = grades(tmp_path / "csv")["discount_then_return"]["metrics"]
-    gates = ("conversation", "trajectory_accuracy", "tool_usage_accuracy", "agent_routing")
+    gates = ("turns_answered", "trajectory_accuracy", "tool_usage_accuracy", "agent_routing")
     assert [scores[name]["value"] for name in (*gates, "state_management_fidelity")] == [1, 1, 1, 1, 1]
     assert scores["latency_metrics"]["outcome"] == ("score" if version == "2.13.0" else "inconclusive")
 
@@ -300,7 +300,7 @@ def test_the_six_columns_of_the_guide_are_enough_whatever_the_file_is_called(
     ]
     file = written(tmp_path / "six.txt", rows)
     out = tmp_path / "out"
-    command = ("grade", file, "--db", tmp_path / "s.duckdb", "--metric", "conversation>=1", "--out", out)
+    command = ("grade", file, "--db", tmp_path / "s.duckdb", "--metric", "turns_answered>=1", "--out", out)
     done = spangrade(*command)
     said = f"spangrade: {file}: 2 rows without a question_id: the number of the row is the id, as in row-1"
     assert (done.code, done.err, done.out[0]) == (0, [said], "2 sessions: 2 passed")

@@ -122,7 +122,7 @@ def test_whatever_an_agent_raises_fails_its_session_with_type_text_and_place_and
     if kind == "answer_async":
         raised["stop"] = "RuntimeError: coroutine raised StopIteration"
     place = f"(raising_{kind}.py:{line})"
-    failed = "conversation: turn 1 ended in an error without an answer"
+    failed = "turns_answered: turn 1 ended in an error without an answer"
     assert (code, {name: grade[0] for name, grade in grades.items()}) == (
         1, dict.fromkeys(raised, "failed") | {"fine": "passed"}
     )  # fmt: skip
@@ -164,7 +164,7 @@ def test_an_empty_reply_and_none_and_an_answer_of_another_shape_fail(folder):
     assert (code, grades) == (
         1,
         {
-            name: ("failed", f"conversation: {reason}") if reason else ("passed", "")
+            name: ("failed", f"turns_answered: {reason}") if reason else ("passed", "")
             for name, reason in REPLIES.items()
         },
     )
@@ -192,7 +192,7 @@ def test_over_http_an_empty_reply_and_none_and_an_answer_of_another_shape_fail(f
         "not a text": f"{error}: text: Input should be a valid string",
         "nothing, no calls": f"{error}: expected an object with the key `text`, found None",
     }
-    assert (code, {name: reason.removeprefix("conversation: ") for name, (_, reason) in grades.items()}) == (
+    assert (code, {name: reason.removeprefix("turns_answered: ") for name, (_, reason) in grades.items()}) == (
         1,
         expected,
     )
@@ -216,7 +216,7 @@ def test_an_empty_reply_that_is_recorded_or_sent_by_otlp_fails(folder):
     assert spangrade("import", "sent.json").code == 0
     done = spangrade("grade", "golden.json", "--format", "json")
     (grade,) = json.loads("\n".join(done.out))["grades"]
-    assert (done.code, grade["reason"]) == (1, "conversation: turn 1 has an empty reply")
+    assert (done.code, grade["reason"]) == (1, "turns_answered: turn 1 has an empty reply")
 
 
 @pytest.mark.parametrize("reply", ["", None, {"reply": "It is late."}])
@@ -282,9 +282,9 @@ UNKNOWN = {
 CALLED = ("a tool", "tool_calls call")
 NOT_CALLED = ("an agent", "a model", "tool_calls empty")
 REFERENCES = {
-    "forbidden_calls": {"forbidden_tools": ["look_up"]},
+    "forbidden_tools": {"forbidden_tools": ["look_up"]},
     "tool_usage_accuracy": {"reference_tool_interactions": []},
-    "further_calls": {"no_further_calls": True},
+    "no_further_calls": {"no_further_calls": True},
     "trajectory_accuracy": {"reference_trajectory": ["look_up"]},
 }
 
@@ -293,7 +293,7 @@ REFERENCES = {
 @pytest.mark.short_form("gate", 4)
 def test_gates_over_calls_are_inconclusive_where_what_an_agent_called_is_not_recorded(folder, gate):
     expected = {"reference_tool_interactions": [{"tool_name": "look_up"}]}
-    if gate in ("further_calls", "forbidden_calls"):
+    if gate in ("no_further_calls", "forbidden_tools"):
         expected = REFERENCES[gate] | {"forbidden_texts": ["x"]}
     elif gate in REFERENCES:
         expected = REFERENCES[gate]
@@ -314,7 +314,7 @@ def test_gates_over_calls_are_inconclusive_where_what_an_agent_called_is_not_rec
 def test_what_is_stored_says_that_calls_were_not_recorded_to_grade_and_to_import(folder):
     agent = write_agent(folder, "shop_alone", SHOP)
     code, grades = graded(folder, [agent], [question("a text", forbidden_tools=["look_up"])])
-    assert (code, grades) == (4, {"a text": ("inconclusive", f"forbidden_calls: {NO_SPAN}")})
+    assert (code, grades) == (4, {"a text": ("inconclusive", f"forbidden_tools: {NO_SPAN}")})
     (folder / "spangrade.duckdb").rename(folder / "stored.duckdb")
     for command in (["grade", "--db", "stored.duckdb"], ["import", "stored.duckdb"], ["grade"]):
         done = spangrade(command[0], *(["golden.json"] if command[0] == "grade" else []), *command[1:])
@@ -455,7 +455,7 @@ def test_the_seconds_of_the_turn_decide_and_an_agent_that_goes_on_is_left_behind
         folder, [agent], [question(text, forbidden_texts=["x"]) for text in texts], *options
     )
     assert time.monotonic() - started < 50
-    took = r"conversation: turn 1 ended in an error without an answer: AgentTimeoutError: it took \d\.\d s, "
+    took = r"turns_answered: turn 1 ended in an error without an answer: AgentTimeoutError: it took \d\.\d s, "
     took += r"expected at most 1 s \(the setting run.timeout\)"
     left_behind = "; cancelled, it had not ended after 1 s more, and was left behind"
     assert (code, {text: verdict for text, (verdict, _) in grades.items()}) == (
@@ -506,9 +506,9 @@ def test_calls_after_the_reply_are_captured_and_one_that_never_ends_is_inconclus
     verdict, reason = grades.pop("raises")
     assert verdict == "failed"
     assert "ended in an error without an answer: ValueError: no refunds (late_agent.py:" in reason
-    called = ("failed", "forbidden_calls: not expected: refund{}")
+    called = ("failed", "forbidden_tools: not expected: refund{}")
     never = "started and never ended: execute_tool refund; of the rest"
-    unknown = f"conversation: {never}: as expected; forbidden_calls: {never}: none"
+    unknown = f"turns_answered: {never}: as expected; forbidden_tools: {never}: none"
     assert (code, grades) == (
         1,
         {
@@ -613,7 +613,7 @@ def test_an_answered_call_that_also_has_a_span_counts_once(folder):
     calls = [{"name": "refund", "arguments": {"order": 1}}, {"name": "look_up", "arguments": {}}]
     expected = [{"tool_name": "refund", "input_arguments": {"order": 1}}, {"tool_name": "look_up"}]
     with sending(folder, 0, {"text": "It is done.", "tool_calls": calls}) as url:
-        options = ["--metric", "tool_precision>=1", "--metric", "tool_recall>=1"]
+        options = ["--metric", "tools:precision>=1", "--metric", "tools:recall>=1"]
         code, _ = graded(folder, ["--http", url], [question("one", reference_tool_interactions=expected)])
     done = spangrade("grade", "golden.json", *options)
     assert (code, done.code) == (0, 0), done.out
@@ -659,7 +659,7 @@ def test_an_agent_whose_class_cannot_be_made_fails_its_sessions(folder):
     agent = write_agent(folder, "odd_class", ODD).replace(":answer", ":Broken")
     code, grades = graded(folder, [agent], [question("one", forbidden_texts=["x"])])
     place = "odd_class.py:8"
-    reason = f"conversation: turn 1 ended in an error without an answer: ValueError: no model ({place})"
+    reason = f"turns_answered: turn 1 ended in an error without an answer: ValueError: no model ({place})"
     assert (code, grades) == (1, {"one": ("failed", reason)})
 
 

@@ -119,7 +119,7 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
             "…, expected >= …: find(id): expected …, was …",
         ),
         ("missing: pay; not expected: pay (failed), pay (failed)", "missing: pay; pay (failed)"),
-        ("conversation: turn 1 ended in an error", "conversation: turn 1 ended in an error"),
+        ("turns_answered: turn 1 ended in an error", "turns_answered: turn 1 ended in an error"),
         ("reply: 'It is sent.' is not 'It is late.'", "reply: … is not …"),
         ("", ""),
     ],
@@ -173,11 +173,11 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
     (shop / "golden.json").write_text(json.dumps(golden))
     run = spangrade("run", "cancelling.py:answer", "golden.json", "--name", "failing")
     expected = [
+        "tool_usage_accuracy: cancel: expected to succeed (failed: TimeoutError): 2 sessions",
         (
-            "conversation: turn 1 ended in an error without an answer: KeyError; "
+            "turns_answered: turn 1 ended in an error without an answer: KeyError; "
             "tool_usage_accuracy: missing: cancel: 2 sessions"
         ),
-        "tool_usage_accuracy: cancel: expected to succeed (failed: TimeoutError): 2 sessions",
         "tool_usage_accuracy: cancel(order): expected …, was … (failed: ConnectionResetError): 1 session",
     ]
     assert run.code == 1
@@ -195,8 +195,8 @@ def test_what_failed_alike_is_one_line_with_the_type_of_the_error(shop):
 )
 def test_a_reason_of_a_million_characters_is_read_once(text):
     """Read again from each of its words it took hours."""
-    assert what_went_wrong(f"tool_recall: missing: pay; not expected: {text}; {text}").startswith(
-        "tool_recall: missing: pay"
+    assert what_went_wrong(f"tools:recall: missing: pay; not expected: {text}; {text}").startswith(
+        "tools:recall: missing: pay"
     )
 
 

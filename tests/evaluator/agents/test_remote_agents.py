@@ -183,7 +183,7 @@ def test_a_server_that_cannot_be_reached_ends_the_run_at_the_first_question_and_
 
     ending = [served(answer)]
     url = ending[0].__enter__()
-    done = spangrade("run", "--http", url, "golden.json", "--no-references", "--metric", "conversation>=1")
+    done = spangrade("run", "--http", url, "golden.json", "--no-references", "--metric", "turns_answered>=1")
     assert (done.code, done.out[0]) == (1, "3 sessions: 1 passed, 2 failed")
 
 

@@ -265,7 +265,7 @@ def test_a_run_that_was_killed_is_completed_without_the_interrupted_sessions(sho
     with (shop / "shop_agent.py").open("a") as file:
         file.write(slow)
     command = ["run", "shop_agent.py:slow", "golden.json", "--name", "long", "--no-references"]
-    command += ["--metric", "conversation>=1", "--repeat", "3", "--concurrency", "2"]
+    command += ["--metric", "turns_answered>=1", "--repeat", "3", "--concurrency", "2"]
     for number, end in enumerate((signal.SIGINT, signal.SIGKILL)):
         started = subprocess.Popen(
             [sys.executable, "-m", "spangrade", *command, *(["--resume"] if number else [])],

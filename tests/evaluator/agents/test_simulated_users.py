@@ -197,7 +197,7 @@ def test_an_agent_that_fails_a_sound_user_fails(shop, user):
     shop.answer = Models(user)
     verdict, reason = graded("claims")
     assert verdict == "failed"
-    assert "goal_completion: as the stand-in sees it" in reason
+    assert "goal: as the stand-in sees it" in reason
 
 
 @pytest.mark.parametrize("agent", ["answer", "claims"])
@@ -211,7 +211,7 @@ def test_a_session_whose_user_broke_is_inconclusive_whatever_the_agent_did(shop,
     with sg.open("spangrade.duckdb") as db:
         scored = {row["metric"] for row in db.sql("SELECT metric FROM scores WHERE value IS NOT NULL")}
     assert "tool_usage_accuracy" not in scored
-    assert "goal_completion" not in scored
+    assert "goal" not in scored
 
 
 def test_without_a_judge_what_rules_cannot_tell_is_inconclusive(shop, monkeypatch):

@@ -121,7 +121,7 @@ def any_of(_: Mutant) -> bool:
 
 
 def test_with_all_gates_and_exact_references_every_mutant_is_caught() -> None:
-    gates = ("tool_exact_match:exact>=1", "trajectory_exact_match>=1", "response_match>=1")
+    gates = ("tools:exact:exact>=1", "trajectory:exact>=1", "response_match>=1")
     _, mutants = audited(asked(**EXACT), gates=gates)
     assert {one.kind for one in mutants} == load_kinds().keys() - {
         "skip-handoff",
@@ -279,7 +279,7 @@ def test_a_gate_is_proposed_for_what_no_reference_of_the_file_can_catch() -> Non
     calls = [tool("pay", {"n": n}, span_id=str(n), start_ns=n * 20, end_ns=n * 20 + 1) for n in (1, 2)]
     one = replace(session([("refund A-1", calls)]), latency=Latency())
     of = asked(tools=[("pay", {"n": 1}), ("pay", {"n": 2})], trajectory=["shop", "pay", "pay"])
-    assert proposed(of, [one]).gates == (GateProposal("tool_exact_match>=1", 1),)
+    assert proposed(of, [one]).gates == (GateProposal("tools:exact>=1", 1),)
 
 
 def test_values_that_look_generated_are_not_proposed() -> None:

@@ -217,7 +217,7 @@ def test_good_sessions_pass_what_is_written_after_one_session_of_calls_at_the_sa
     at_once(write_sessions(tmp_path / "fresh.jsonl", fresh))
     graded = spangrade(
         *("grade", "golden.json", "--spans", "fresh.jsonl", "--db", "fresh.duckdb"),
-        *("--metric", "tool_exact_match>=1"),
+        *("--metric", "tools:exact>=1"),
     )
     assert (graded.code, graded.out[0]) == (0, "5 sessions: 5 passed")
 
@@ -339,7 +339,7 @@ def exact(db: package.Database, golden: Path) -> None:
 
 
 UNREAD = "no gate in force reads what was changed"
-GATES = ("tool_exact_match:exact>=1", "trajectory_exact_match>=1", "response_match>=1")
+GATES = ("tools:exact:exact>=1", "trajectory:exact>=1", "response_match>=1")
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_a_kind_that_breaks_is_named(folder: Path) -> None:
 def test_gates_of_the_settings_are_in_force(folder: Path, spangrade: Spangrade) -> None:
     repeated = ("--kind", "repeat-call")
     assert audited(spangrade, *repeated)["mutants"]["caught"] == 0
-    (folder / "spangrade.toml").write_text('gates = ["tool_exact_match>=1"]\n')
+    (folder / "spangrade.toml").write_text('gates = ["tools:exact>=1"]\n')
     assert audited(spangrade, *repeated)["mutants"]["share_caught"] == 1
 
 

@@ -23,18 +23,18 @@ def test_the_best_possible_value_is_a_bound_in_every_place(
     write_sessions(tmp_path / "spans.jsonl", [("s", turns)])
     assert spangrade("grade", "golden.json", "--spans", "spans.jsonl", "--out", "out").code == 1
     (line,) = (tmp_path / "out/sessions.jsonl").read_text().splitlines()
-    outcome = json.loads(line)["metrics"]["cost_limit"]
+    outcome = json.loads(line)["metrics"]["max_cost_usd"]
     assert (outcome["outcome"], outcome["passed"], outcome["value"] > 1) == ("bound", False, True)
     assert outcome["reason"].startswith("at best ")
-    totals = json.loads((tmp_path / "out/results.json").read_text())["metrics"]["cost_limit"]
+    totals = json.loads((tmp_path / "out/results.json").read_text())["metrics"]["max_cost_usd"]
     assert (totals["scores"], totals["mean"], totals["pass_rate"]) == (0, None, 0.0)
-    assert "cost_limit is " in (tmp_path / "out/junit.xml").read_text()
+    assert "max_cost_usd is " in (tmp_path / "out/junit.xml").read_text()
     (row,) = csv.DictReader((tmp_path / "out/evaluation_results.csv").open(encoding="utf-8"))
-    assert (row["passed.cost_limit"], row["score.cost_limit"]) == ("False", "")
+    assert (row["passed.max_cost_usd"], row["score.max_cost_usd"]) == ("False", "")
     stored = spangrade(
-        "sql", "SELECT outcome, passed FROM scores WHERE metric = 'cost_limit'", "--format", "json"
+        "sql", "SELECT outcome, passed FROM scores WHERE metric = 'max_cost_usd'", "--format", "json"
     )
     assert json.loads("".join(stored.out)) == [{"outcome": "bound", "passed": False}]
     assert spangrade("grade", "golden.json").code == 1
     compared = spangrade("compare", "out", "latest", "--format", "json")
-    assert "cost_limit" not in {one["metric"] for one in json.loads("".join(compared.out))["metrics"]}
+    assert "max_cost_usd" not in {one["metric"] for one in json.loads("".join(compared.out))["metrics"]}

@@ -333,10 +333,10 @@ def test_an_odd_span_is_kept_and_said(changes: dict[str, str], said: str, tmp_pa
     ("arguments", "said"),
     [
         (
-            ("grade", GOLDEN, "--metric", "tool_recal>=1"),
-            'metric "tool_recal" is not known; did you mean "tool_recall"?',
+            ("grade", GOLDEN, "--metric", "tool_usage_acuracy>=1"),
+            'metric "tool_usage_acuracy" is not known; did you mean "tool_usage_accuracy"?',
         ),
-        (("grade", GOLDEN, "--metric", "tool_recall>=2"), "expected a threshold from 0 to 1, found 2"),
+        (("grade", GOLDEN, "--metric", "tools:recall>=2"), "expected a threshold from 0 to 1, found 2"),
         (("grade", "none.json"), "none.json: cannot be read"),
         (("show", "nobody"), 'no session "nobody"'),
         (("show", "x", "--db", "none.duckdb"), "none.duckdb: no such database: import spans first"),
@@ -362,4 +362,4 @@ def test_a_database_that_another_process_writes_is_named(tmp_path: Path) -> None
 
 def test_the_metrics_are_listed(tmp_path: Path) -> None:
     names = {row["name"] for row in answer("lint", "--metrics", cwd=tmp_path)}
-    assert {"tool_recall", "trajectory_accuracy", "state_management_fidelity", "cost"} <= names
+    assert {"tools", "trajectory_accuracy", "state_management_fidelity", "cost"} <= names

@@ -360,17 +360,17 @@ def test_a_question_that_expects_less_is_not_compared_unless_that_is_allowed(
 def test_runs_with_other_gates_are_not_compared_unless_that_is_allowed(
     graded: Path, spangrade: Spangrade
 ) -> None:
-    lenient = ("--spans", "new.jsonl", "--metric", "tool_recall>=0.5")
+    lenient = ("--spans", "new.jsonl", "--metric", "tools:recall>=0.5")
     spangrade("grade", "golden.json", *lenient, "--run", "lenient")
     done = spangrade("compare", "--all", "base", "lenient", "--fail-if", "passed worse by 40%")
     assert (
         done.code,
         ("0 of 12 questions (0%) can be compared: the gates are not the same") in done.out,
     ) == (4, True)
-    assert "; the gate tool_recall is new; the gate tool_usage_accuracy is gone" in " ".join(done.out[-2:])
+    assert "; the gate tools:recall is new; the gate tool_usage_accuracy is gone" in " ".join(done.out[-2:])
     value = as_json(spangrade("compare", "--all", "base", "lenient", "--format", "json"))
     (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
-    assert passed["note"] == "the gate tool_recall is new; the gate tool_usage_accuracy is gone"
+    assert passed["note"] == "the gate tools:recall is new; the gate tool_usage_accuracy is gone"
     cost = spangrade("compare", "--all", "base", "lenient", "--fail-if", "cost.median worse by 300%")
     assert cost.code == 0
     allowed = ("--allow-changed-questions", "--fail-if", "passed worse by 40%")
@@ -528,7 +528,7 @@ def test_ten_lines_come_first_and_all_of_it_if_it_is_asked_for(graded: Path, spa
     ]
     every = spangrade("compare", "--all", "base", "new").out
     assert {"passed", "cost"} < {line.split()[1] for line in every if line.startswith("│ ")}
-    assert any(line.startswith("│ conversation ") for line in every)
+    assert any(line.startswith("│ turns_answered ") for line in every)
 
 
 @pytest.mark.parametrize(

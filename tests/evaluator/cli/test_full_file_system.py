@@ -63,7 +63,7 @@ RUN = (
     "long",
     "--no-references",
     "--metric",
-    "conversation>=1",
+    "turns_answered>=1",
 )
 
 

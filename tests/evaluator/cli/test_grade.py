@@ -255,5 +255,5 @@ def test_metrics_are_listed_if_all_is_asked_for(folder: Path, spangrade: Spangra
         return {line.split()[1] for line in done.out if line.startswith("│ ")}
 
     assert listed() == set()
-    assert {"conversation", "latency_metrics", "token_usage", "cost"} <= listed("--all")
+    assert {"turns_answered", "latency_metrics", "token_usage", "cost"} <= listed("--all")
     assert listed("--all") == listed("--all-metrics")

@@ -10,7 +10,7 @@ from builders import Fields, built_session, observed_fields, question, reading
 
 from spangrade.converters.spans.messages import message_of, read_exchange
 from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics
+from spangrade.evaluator.metrics import Inconclusive, Score, load_metrics, parse_metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 
@@ -107,11 +107,11 @@ def test_a_reference_that_only_a_requested_call_could_meet_is_inconclusive() -> 
     metrics = load_metrics()
     made = session(ask("1", 1, call("look", "c1")))
     why = "whether look was executed is not recorded, only that it was requested"
-    for name in ("tool_usage_accuracy", "tool_exact_match", "tool_in_order_match"):
-        outcome = metrics[name](made, REFERENCE)
+    for name in ("tool_usage_accuracy", "tools:exact", "tools:in_order"):
+        outcome = parse_metric(name)(made, REFERENCE)
         assert isinstance(outcome, Inconclusive), name
         assert why in outcome.reason
-    steps = metrics["trajectory_exact_match"](made, question(trajectory=["shop", "look"]))
+    steps = metrics["trajectory"](made, question(trajectory=["shop", "look"]), by="exact")
     assert isinstance(steps, Inconclusive)
     # A call of another tool, or with other arguments, cannot meet it.
     for other in (call("pay", "c1"), call("look", "c1", '{"a":2}')):
@@ -122,11 +122,11 @@ def test_a_reference_that_only_a_requested_call_could_meet_is_inconclusive() -> 
 
 def test_a_requested_call_beside_one_that_meets_the_reference_matters_where_no_further_call_may_be() -> None:
     made = session(ask("1", 1, call("look", "c1")), span("look", 2, "c1"), ask("2", 3, call("look", "c2")))
-    for metric in ("tool_in_order_match", "tool_usage_accuracy"):
-        outcome = load_metrics()[metric](made, REFERENCE)
+    for metric in ("tools:in_order", "tool_usage_accuracy"):
+        outcome = parse_metric(metric)(made, REFERENCE)
         assert isinstance(outcome, Score)
         assert outcome.value == 1
-    exact = load_metrics()["tool_exact_match"](made, REFERENCE)
+    exact = load_metrics()["tools"](made, REFERENCE, by="exact")
     assert isinstance(exact, Inconclusive)
     assert exact.best == 1
 

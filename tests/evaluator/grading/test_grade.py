@@ -60,7 +60,7 @@ def test_a_session_passes_when_every_gate_passes() -> None:
     assert {
         name for name, outcome in one.outcomes.items() if isinstance(outcome, Score) and outcome.passed
     } == {
-        "conversation",
+        "turns_answered",
         "trajectory_accuracy",
         "tool_usage_accuracy",
         "state_management_fidelity",
@@ -71,7 +71,7 @@ def test_a_session_passes_when_every_gate_passes() -> None:
 def test_every_session_has_the_reported_metrics_beside_its_gates() -> None:
     (one,) = graded([said("hi")], [question()])
     assert list(one.outcomes) == [
-        "conversation",
+        "turns_answered",
         "agent_routing",
         "token_usage",
         "latency_metrics",
@@ -123,12 +123,12 @@ def test_a_gate_that_cannot_tell_makes_a_session_inconclusive_unless_another_fai
 
 
 def test_an_asked_gate_without_its_reference_is_inconclusive() -> None:
-    assert verdicts([said("hi")], [question()], [parse_metric("trajectory_recall")]) == [
+    assert verdicts([said("hi")], [question()], [parse_metric("trajectory:recall")]) == [
         (
             "s1",
             "q1",
             Verdict.INCONCLUSIVE,
-            "trajectory_recall: the golden question has no reference_trajectory; add it to the question",
+            "trajectory:recall: the golden question has no reference_trajectory; add it to the question",
         )
     ]
 
@@ -219,7 +219,7 @@ def test_a_session_that_gets_one_verdict_whichever_question_it_answers_has_it() 
         ),
     )
     assert (passed.question_id, passed.verdict, passed.reason) == (None, Verdict.PASSED, "")
-    assert passed.outcomes["conversation"] == Score(1.0, True, "as expected")
+    assert passed.outcomes["turns_answered"] == Score(1.0, True, "as expected")
 
 
 def test_questions_that_expect_the_same_share_their_sessions() -> None:
@@ -259,13 +259,13 @@ def test_a_session_answers_the_question_that_its_user_names() -> None:
 
 def test_a_session_that_stopped_early_failed() -> None:
     three = question("a", "b", "c")
-    reason = "conversation: stopped after 2 turns of 3"
+    reason = "turns_answered: stopped after 2 turns of 3"
     assert verdicts([said("a", "b")], [three]) == [("s1", "q1", Verdict.FAILED, reason)]
     assert verdicts([said("x", None, question_id="q1")], [three]) == [("s1", "q1", Verdict.FAILED, reason)]
 
 
 def test_a_session_that_went_on_failed() -> None:
-    reason = "conversation: went on for 3 turns of 1"
+    reason = "turns_answered: went on for 3 turns of 1"
     assert verdicts([said("a", "b", "c")], [question("a")]) == [("s1", "q1", Verdict.FAILED, reason)]
 
 
@@ -300,7 +300,7 @@ def test_a_session_that_fits_no_question_is_told_but_does_not_fail() -> None:
 def test_a_question_that_no_session_answers_is_inconclusive() -> None:
     reason = "no session answers it; import one, or name it with --answers SESSION=ID"
     assert graded([], [question()]) == [
-        Grade(None, "q1", Verdict.INCONCLUSIVE, reason, {"conversation": Inconclusive(reason)})
+        Grade(None, "q1", Verdict.INCONCLUSIVE, reason, {"turns_answered": Inconclusive(reason)})
     ]
 
 
@@ -553,7 +553,7 @@ def bench_sessions(
 @pytest.mark.short_form("mode", 2)
 def test_planted_defects_get_the_verdicts_that_their_generator_demands(mode: str) -> None:
     questions, sessions, demanded = bench_sessions(400, 0.8)
-    grades = graded(sessions, questions, [parse_metric(f"tool_{mode}_match:exact")])
+    grades = graded(sessions, questions, [parse_metric(f"tools:{mode}:exact")])
     verdicts = [one.verdict is Verdict.PASSED for one in grades if one.session_id]
     assert verdicts == [verdict[mode] for verdict in demanded]
     assert 0 < sum(verdicts) < len(verdicts)
@@ -588,7 +588,7 @@ def test_captured_sessions_are_graded_by_what_really_happened() -> None:
         one.question_id: tuple(
             outcome.value if isinstance(outcome := one.outcomes.get(name), Score) else None
             for name in (
-                "conversation",
+                "turns_answered",
                 "trajectory_accuracy",
                 "tool_usage_accuracy",
                 "state_management_fidelity",

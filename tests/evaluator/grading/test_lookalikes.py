@@ -78,7 +78,7 @@ def test_an_expected_null_demands_its_key_under_exact_alone() -> None:
     expected = {
         "reference_tool_interactions": [{"name": "pay", "arguments": {"id": 1, "note": None}}],
     }
-    exact = Gates(["tool_recall:exact>=1"])
+    exact = Gates(["tools:recall:exact>=1"])
     for arguments, codes in (
         ({"id": 1}, (0, 1)),
         ({"id": 1, "note": None}, (0, 0)),

@@ -60,9 +60,9 @@ def gate(name: str, outcome: Outcome = FULL, **changes: Any) -> Metric:
     [
         ("latency_metrics<=5", False),
         ("cost", False),
-        ("trajectory_recall", False),
+        ("trajectory:recall", False),
         ("tool_usage_accuracy@judge", False),  # without a threshold it is only reported
-        ("tool_recall>=0", True),
+        ("tools:recall>=0", True),
         ("tool_usage_accuracy>=0", True),
     ],
 )
@@ -159,7 +159,7 @@ def test_a_gate_that_applies_to_no_session_makes_the_run_inconclusive() -> None:
 
 
 def test_requested_gates_that_need_no_reference_judge_sessions_without_a_question() -> None:
-    limit, recall = parse_metrics(["latency_metrics<=0.5", "trajectory_recall>=1"])
+    limit, recall = parse_metrics(["latency_metrics<=0.5", "trajectory:recall>=1"])
     stray = said("bye")
     judged = graded(stray, FIT, [limit])
     assert judged.reason.startswith("latency_metrics: ")
@@ -220,11 +220,16 @@ def test_a_requested_gate_on_the_words_of_the_reply_replaces_its_comparison() ->
             {"max_cost_usd": 0.25, "max_latency_s": 2},
             (0.5, 3.0),
             Verdict.FAILED,
-            "cost_limit: 0.5 USD, expected at most 0.25; latency_limit: 3 s, expected at most 2",
+            "max_cost_usd: 0.5 USD, expected at most 0.25; max_latency_s: 3 s, expected at most 2",
         ),
-        ({"max_cost_usd": 0.25}, (None, 2.0), Verdict.INCONCLUSIVE, "cost_limit: the cost is not known; "),
-        ({"max_cost_usd": 0.005}, (None, 2.0), Verdict.FAILED, "cost_limit: at best 2: the cost is not kno"),
-        ({"max_latency_s": 2}, (0.25, None), Verdict.INCONCLUSIVE, "latency_limit: the duration of these tu"),
+        ({"max_cost_usd": 0.25}, (None, 2.0), Verdict.INCONCLUSIVE, "max_cost_usd: the cost is not known; "),
+        (
+            {"max_cost_usd": 0.005},
+            (None, 2.0),
+            Verdict.FAILED,
+            "max_cost_usd: at best 2: the cost is not kno",
+        ),
+        ({"max_latency_s": 2}, (0.25, None), Verdict.INCONCLUSIVE, "max_latency_s: the duration of these"),
     ],
 )
 def test_a_question_limits_cost_and_latency(
@@ -233,7 +238,7 @@ def test_a_question_limits_cost_and_latency(
     made = said(cost_usd=known[0], latency=Latency(total_s=known[1]), llm_calls=(llm(),))
     one = graded(made, question(**limits))
     assert (one.verdict, one.reason[: len(reason)]) == (verdict, reason)
-    kept = {name: one.outcomes[name] for name in ("cost_limit", "latency_limit") if name in one.outcomes}
+    kept = {name: one.outcomes[name] for name in ("max_cost_usd", "max_latency_s") if name in one.outcomes}
     assert len(kept) == len(limits)
 
 

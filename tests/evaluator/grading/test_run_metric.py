@@ -127,7 +127,7 @@ def test_what_is_not_wholly_recorded_neither_passes_nor_fails_for_what_may_be_mi
     asked = question(tools=["find", "pay"])
     whole = session([("hi", [tool("find"), tool("pay")])], missing_spans=2)
     part = session([("hi", [tool("find")])], missing_spans=1)
-    recall = parse_metric("tool_recall")
+    recall = parse_metric("tools:recall")
     assert run_metric(recall, whole, asked) == Inconclusive(
         "2 spans are missing from the recording; of the rest: as expected"
     )

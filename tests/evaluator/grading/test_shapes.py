@@ -31,7 +31,7 @@ from spangrade.evaluator.grading.slices import add_grades
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.metrics.columns import sub_agent_trace, trace_summary
 from spangrade.evaluator.metrics.judged import responses_match
-from spangrade.evaluator.metrics.trajectory import conversation
+from spangrade.evaluator.metrics.trajectory import turns_answered
 from spangrade.evaluator.session import Session
 from spangrade.tracer.store import Store
 
@@ -122,10 +122,10 @@ def test_questions_take_memory_by_the_number_of_their_turns() -> None:
         lambda one, _: trace_summary(one),
         lambda one, _: sub_agent_trace(one),
         lambda one, _: list(overlapping(one)),
-        conversation.function,
+        turns_answered.function,
         responses_match.function,
     ],
-    ids=["trace_summary", "sub_agent_trace", "overlapping", "conversation", "responses_match"],
+    ids=["trace_summary", "sub_agent_trace", "overlapping", "turns_answered", "responses_match"],
 )
 def test_what_is_read_of_a_session_takes_work_by_the_number_of_its_turns(
     read: Callable[[Session, GoldenQuestion], Any],

@@ -44,9 +44,9 @@ def graded(db: public.Database, **options: object) -> set[str]:
 def test_gates_alone_judge_all_stored_sessions(db: public.Database, spangrade: Spangrade) -> None:
     run = db.grade(gates=["tool_success_rate>=0.9"])
     assert (run.dataset, str(run), run.exit_code) == ("", "4 sessions: 2 passed, 2 failed", 1)
-    run = db.grade(gates=["cost<=1", "tool_recall>=0.5"])
+    run = db.grade(gates=["cost<=1", "tools:recall>=0.5"])
     assert (str(run), run.exit_code) == (
-        "4 sessions: 4 passed; 1 gate applies to no session: tool_recall",
+        "4 sessions: 4 passed; 1 gate applies to no session: tools:recall",
         4,
     )
     done = spangrade("grade", "--db", db.path, "--metric", "tool_success_rate>=0.9", "--format", "json")

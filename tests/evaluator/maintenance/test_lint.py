@@ -152,7 +152,7 @@ def test_a_model_without_a_price_or_a_context_window_is_named(tmp_path: Path) ->
     findings = found(tmp_path, agent(1, None, 0, 9), ours)
     codes = ("unknown_price", "unknown_context_window")
     assert [(findings[code].what, findings[code].metrics) for code in codes] == [
-        ("model calls without a known cost: no price for ours of provider `us`", ("cost", "cost_limit")),
+        ("model calls without a known cost: no price for ours of provider `us`", ("cost", "max_cost_usd")),
         ("model calls without a known context window: ours of provider `us`", ("context_saturation",)),
     ]
     assert "[[prices]]" in str(findings["unknown_price"].advice)
@@ -169,7 +169,7 @@ def test_every_metric_that_a_recording_makes_inconclusive_is_explained_and_no_ot
     metrics = {
         n: m
         for n, m in load_metrics().items()
-        if m.needs is None and m.parameter is None and not n.endswith("@judge") and n not in own_reasons
+        if m.needs is None and not m.parameters and not n.endswith("@judge") and n not in own_reasons
     }
     with Store.open(recordings.database(name), read_only=True) as store:
         findings = list(lint(store))

@@ -105,6 +105,6 @@ def test_a_limit_of_the_cost_without_tokens_is_named_with_how_to_record_them(spa
     assert spangrade("import", "spans.jsonl").code == 0
     _, found = linted(spangrade)
     what, advice = found["not_compared", "free"]
-    assert what.startswith("cost_limit: no price is known for gemini-2.5-flash; it takes the tokens")
+    assert what.startswith("max_cost_usd: no price is known for gemini-2.5-flash; it takes the tokens")
     assert advice.endswith("; or do not compare it (SPANGRADE_NO_REFERENCE=max_cost_usd)")
     assert not advice.startswith("record it; ")  # but how, for the stack that recorded it

@@ -60,7 +60,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("rules", {"mine": True}),
     ("lint", {}),
     ("metrics", {}),
-    ("metrics", {"name": "tool_recall"}),
+    ("metrics", {"name": "tools:recall"}),
     ("schema", {}),
     ("schema", {"of": "tool_interactions"}),
     ("schema", {"of": "golden"}),

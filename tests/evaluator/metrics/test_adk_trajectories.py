@@ -1,7 +1,7 @@
 """Cases after those of ADK's trajectory evaluators, graded by our metrics.
 
 ADK compares the calls of each turn and takes the mean; its match types EXACT, IN_ORDER and ANY_ORDER are our
-`tool_exact_match`, `tool_in_order_match` and `tool_any_order_match`, which compare the calls of the whole
+`tools:exact`, `tools:in_order` and `tools:any_order`, which compare the calls of the whole
 conversation. `adk` is the score that ADK gives a case; a case whose `ours` is another has the reason.
 """
 
@@ -35,8 +35,8 @@ class Case(NamedTuple):
     why: str = ""
 
 
-EXACT, IN_ORDER, ANY_ORDER = (f"tool_{name}_match:exact" for name in ("exact", "in_order", "any_order"))
-IGNORED = {name: name.replace(":exact", ":ignore") for name in (EXACT, IN_ORDER, ANY_ORDER)}
+EXACT, IN_ORDER, ANY_ORDER = (f"tools:{name}:exact" for name in ("exact", "in_order", "any_order"))
+IGNORED = {name: name.removesuffix(":exact") + ":ignore" for name in (EXACT, IN_ORDER, ANY_ORDER)}
 WHOLE = "the golden question expects the calls of the conversation, not those of each turn"
 
 CASES = (
@@ -101,7 +101,7 @@ CASES = (
     ),
     Case(
         "an argument that the reference does not name",
-        "tool_exact_match",
+        "tools:exact",
         ((("forecast", {"sky": "rain", "days": 2}),),),
         (RAIN,),
         0,
@@ -111,7 +111,7 @@ CASES = (
     Case("the same, exactly", EXACT, ((("forecast", {"sky": "rain", "days": 2}),),), (RAIN,), 0, 0),
     Case(
         "one of two arguments differs",
-        "tool_recall",
+        "tools:recall",
         ((("book", {"city": "Rome", "rooms": 2}),),),
         (("book", {"city": "Rome", "rooms": 1}),),
         0.5,
@@ -120,18 +120,18 @@ CASES = (
     ),
     Case(
         "a call without expected arguments",
-        "tool_recall",
+        "tools:recall",
         ((("book", {"city": "Rome"}),),),
         (("book", {}),),
         1,
         1,
     ),
-    Case("another call before those of one name", "tool_recall", ((LOG, RAIN, SUN),), (RAIN, SUN), 1, 1),
-    Case("the expected call was not made", "tool_recall", ((),), (RAIN,), 0, 0),
-    Case("one of two expected calls was made", "tool_recall", ((RAIN,),), (LOG, RAIN), 0.5, 0.5),
+    Case("another call before those of one name", "tools:recall", ((LOG, RAIN, SUN),), (RAIN, SUN), 1, 1),
+    Case("the expected call was not made", "tools:recall", ((),), (RAIN,), 0, 0),
+    Case("one of two expected calls was made", "tools:recall", ((RAIN,),), (LOG, RAIN), 0.5, 0.5),
     Case(
         "no call is expected",
-        "tool_recall",
+        "tools:recall",
         ((),),
         (),
         None,
@@ -164,13 +164,11 @@ def test_without_a_conversation_there_is_no_score() -> None:
 def test_a_failed_call_does_not_meet_the_reference() -> None:
     # ADK compares what was requested; here an expected call must succeed, unless the reference differs.
     made = session([("hi", [tool("get_cart", {}, ok=False)])])
-    outcome = run_metric(parse_metric("tool_exact_match"), made, question(tools=[("get_cart", {})]))
+    outcome = run_metric(parse_metric("tools:exact"), made, question(tools=[("get_cart", {})]))
     assert (outcome.value, outcome.passed) == (0, False)
 
 
-@pytest.mark.parametrize(
-    "name", ["tool_in-order_match", "IN_ORDER", "tool_exact_match:EXACT", "random string"]
-)
+@pytest.mark.parametrize("name", ["tool_in-order_match", "IN_ORDER", "tools:exact:EXACT", "random string"])
 def test_a_match_type_has_one_name(name: str) -> None:
     # ADK takes "in order", "IN-ORDER" and "in_order" alike; ours refuses what is not a metric's name.
     with pytest.raises(InputError):

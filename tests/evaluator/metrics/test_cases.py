@@ -21,9 +21,10 @@ def outcomes(given: Any) -> dict[str, tuple[str, Outcome]]:
     made = SESSION.validate_python(given["session"])
     asked = GoldenQuestion.model_validate(given["question"])
     names = [
-        f"{name}:{given['parameters'][name]}" if name in given["parameters"] else name
+        name + parameter
         for name in load_metrics()
         if not name.endswith("@judge") and name not in {"final_response_match", "responses_match"}
+        for parameter in given["parameters"].get(name, [""])
     ]
     measured = {name: run_metric(parse_metric(name), made, asked) for name in names}
     return {name: (type(outcome).__name__, outcome) for name, outcome in measured.items()}

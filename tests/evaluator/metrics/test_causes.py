@@ -38,16 +38,16 @@ class Rule(NamedTuple):
 
 
 CALLS = {
-    "tool_exact_match": Rule(in_order=True, further=True),
-    "tool_in_order_match": Rule(in_order=True, further=False),
-    "tool_any_order_match": Rule(in_order=False, further=False),
+    "tools:exact": Rule(in_order=True, further=True),
+    "tools:in_order": Rule(in_order=True, further=False),
+    "tools:any_order": Rule(in_order=False, further=False),
     "tool_usage_accuracy": Rule(in_order=False, further=False),
 }
 STEPS = {
-    "trajectory_exact_match": Rule(in_order=True, further=True),
+    "trajectory:exact": Rule(in_order=True, further=True),
     "trajectory_accuracy": Rule(in_order=True, further=True),
-    "trajectory_in_order_match": Rule(in_order=True, further=False),
-    "trajectory_any_order_match": Rule(in_order=False, further=False),
+    "trajectory:in_order": Rule(in_order=True, further=False),
+    "trajectory:any_order": Rule(in_order=False, further=False),
 }
 
 
@@ -397,7 +397,7 @@ def test_the_causes_of_before_are_the_places_where_the_earlier_call_was_due(
     same: tuple[str, ...], actual: list[Item]
 ) -> None:
     asked = question(before=[{"first": "a", "then": "b", **({"same": list(same)} if same else {})}])
-    causes = failed("calls_too_early", session([("hi", calls_of(actual))]), asked)
+    causes = failed("before", session([("hi", calls_of(actual))]), asked)
     places = [int(one.before) for one in causes if isinstance(one, Cause) and one.before is not None]
     assert [(one.path, one.span) for one in causes if isinstance(one, Cause)] == [("a", None)] * len(places)
 
@@ -405,7 +405,7 @@ def test_the_causes_of_before_are_the_places_where_the_earlier_call_was_due(
         items: list[Item] = []
         for place, item in enumerate(actual):
             items += [("a", item[1]), item] if place in chosen else [item]
-        return failed("calls_too_early", session([("hi", calls_of(items))]), asked)
+        return failed("before", session([("hi", calls_of(items))]), asked)
 
     assert not fails(places)
     for left in places:
@@ -415,11 +415,11 @@ def test_the_causes_of_before_are_the_places_where_the_earlier_call_was_due(
 @pytest.mark.parametrize(
     ("metric", "limits"),
     [
-        ("calls_over_limit", {"at_most": {"a": 1, "b": 0}}),
-        ("forbidden_calls", {"forbidden_tools": ["a", "b"]}),
+        ("at_most", {"at_most": {"a": 1, "b": 0}}),
+        ("forbidden_tools", {"forbidden_tools": ["a", "b"]}),
         ("unexpected_calls<=0", {"tools": [("a", {"x": 0})], "no_further_calls": True}),
-        ("further_calls", {"tools": [("a", {"x": 0})], "no_further_calls": ["a", "b"]}),
-        ("tool_precision>=1", {"tools": [("a", {"x": 0}), ("b", {"x": 1})]}),
+        ("no_further_calls", {"tools": [("a", {"x": 0})], "no_further_calls": ["a", "b"]}),
+        ("tools:precision>=1", {"tools": [("a", {"x": 0}), ("b", {"x": 1})]}),
     ],
 )
 @given(actual=ITEMS)
@@ -503,9 +503,9 @@ def test_a_call_that_only_messages_record_is_named_by_the_model_call_that_reques
 ) -> None:
     asked = question(tools=[("a", {"x": 0}), ("b", {"x": 0})], no_further_calls=True)
     made = in_messages([(one[0], int(one[1])) for one in items.split()], models)
-    assert failed("tool_exact_match", made, asked) == (cause,)
+    assert failed("tools:exact", made, asked) == (cause,)
     if cause.span is not None:
-        assert [one.span for one in failed("further_calls", made, asked) if isinstance(one, Cause)] == [
+        assert [one.span for one in failed("no_further_calls", made, asked) if isinstance(one, Cause)] == [
             cause.span
         ]
 
@@ -552,16 +552,16 @@ def test_of_calls_that_differ_alike_one_that_succeeded_stands_for_what_is_expect
 def test_a_changed_call_is_the_cause(made: str, causes: list[Any]) -> None:
     asked = question(tools=[(name, {"x": 0}) for name in "abc"])
     items = [(one[0], int(one[1])) for one in made.split()]
-    assert list(failed("tool_exact_match", session([("hi", calls_of(items))]), asked)) == causes
+    assert list(failed("tools:exact", session([("hi", calls_of(items))]), asked)) == causes
 
 
 def test_what_the_user_said_tells_which_turn_is_missing_or_too_many() -> None:
     spans = {number: [tool("find", span_id=f"turn {number}", start_ns=number)] for number in (1, 2, 3)}
     asked = question("one", "two", "three")
     two = session([("one", spans[1]), ("three", spans[2])])
-    assert failed("conversation", two, asked)[0] == Cause(None, "turns[2]", after="turn 1", before="turn 2")
+    assert failed("turns_answered", two, asked)[0] == Cause(None, "turns[2]", after="turn 1", before="turn 2")
     four = session([("one", spans[1]), ("two", spans[2]), ("what?", spans[3]), ("three", [])])
-    assert failed("conversation", four, asked)[0] == Cause("turn 3", "turns[3]")
+    assert failed("turns_answered", four, asked)[0] == Cause("turn 3", "turns[3]")
 
 
 def test_gates_that_compare_calls_lead_and_each_place_is_named_once() -> None:

@@ -147,7 +147,8 @@ def test_what_else_is_in_the_state_is_named_and_no_state_is_inconclusive() -> No
     dataset = golden_of([{"id": "q1", "user_inputs": "hi", **references}], "g.json")
     more = session(state_variables={"cart": {"total": 5, "n": [1]}, "x": None})
     (one,) = grade([more], dataset)
-    assert one.reason == "further_state: cart.n: expected nothing, was [1]; x: expected nothing, was null"
+    further = "cart.n: expected nothing, was [1]; x: expected nothing, was null"
+    assert one.reason == f"reference_state_exact: {further}"
     assert verdict(session(), references) == "inconclusive"
 
 

@@ -219,7 +219,7 @@ def test_our_own_files_are_definitions() -> None:
         "final_response_match",
         "responses_match",
         "response_match",
-        "failed_assertions",
+        "assertions",
         "required_texts",
     ]
     for name in sorted(MANAGED):

@@ -42,7 +42,7 @@ FROM turns GROUP BY session_id
 """
 PYTHON = """\
 from spangrade.evaluator.metrics import metric
-from spangrade.evaluator.metrics.tools import tool_recall
+from spangrade.evaluator.metrics.tools import tool_usage_accuracy
 from spangrade.evaluator.metrics import Score
 
 @metric(unit="turns", higher_is_better=False)
@@ -190,8 +190,8 @@ def test_a_module_brings_the_metrics_that_it_makes(file: Any) -> None:
         ("exec(compile('\\n\\n1/0', '~', 'exec'))\n", "FILE:1: ZeroDivisionError: division by zero"),
         ("x = 1\n", "FILE: no metric; expected a function with the decorator @metric()"),
         (
-            PYTHON.replace("def turns", "def tool_recall"),
-            'FILE: another metric has the name "tool_recall"',
+            PYTHON.replace("def turns", "def tool_usage_accuracy"),
+            'FILE: another metric has the name "tool_usage_accuracy"',
         ),
     ],
 )
@@ -372,7 +372,7 @@ def test_a_query_that_fails_at_run_time_breaks_its_metric_alone(file: Any, tmp_p
     done = spangrade("grade", SAMPLE, "--metrics-file", "m.sql", "--format", "json", cwd=tmp_path)
     totals = json.loads(done.stdout)
     assert (done.returncode, done.stderr, totals["verdicts"]["broken"]) == (3, "", 4)
-    assert (totals["metrics"]["m"]["failures"], totals["metrics"]["conversation"]["scores"]) == (4, 4)
+    assert (totals["metrics"]["m"]["failures"], totals["metrics"]["turns_answered"]["scores"]) == (4, 4)
     query = "SELECT DISTINCT reason FROM scores WHERE metric = 'm'"
     rows = json.loads(spangrade("sql", query, "--format", "json", cwd=tmp_path).stdout)
     assert [row["reason"] for row in rows] == ["m.sql: Invalid Input Error: no such price"]

@@ -18,15 +18,16 @@ from spangrade.evaluator.metrics.registry import parse_metrics, version_of
 from spangrade.evaluator.session import Latency, RequestedCall, Usage
 from spangrade.tracer.base.errors import InputError
 
+BY = ("exact", "in_order", "any_order", "precision", "recall")
 TRAJECTORY = (
-    "trajectory_exact_match",
-    "trajectory_in_order_match",
-    "trajectory_any_order_match",
-    "trajectory_precision",
-    "trajectory_recall",
+    "trajectory:exact",
+    "trajectory:in_order",
+    "trajectory:any_order",
+    "trajectory:precision",
+    "trajectory:recall",
     "trajectory_accuracy",
 )
-TOOLS = ("tool_exact_match", "tool_in_order_match", "tool_any_order_match", "tool_precision", "tool_recall")
+TOOLS = ("tools:exact", "tools:in_order", "tools:any_order", "tools:precision", "tools:recall")
 
 
 def value(outcome: Outcome) -> float | None:
@@ -84,7 +85,7 @@ def test_calls_without_arguments_score_as_their_names_do(happened: list[str], ex
 
 def test_a_trajectory_reference_without_tools_is_compared_with_the_agents_alone() -> None:
     made = session([("hi", [tool("get_cart"), tool("pay")])])
-    assert measured("trajectory_exact_match", made, question(trajectory=["shop"])) == Score(
+    assert measured("trajectory:exact", made, question(trajectory=["shop"])) == Score(
         1.0, None, "as expected"
     )
 
@@ -97,7 +98,7 @@ def test_an_empty_trajectory_reference_expects_no_calls(name: str) -> None:
         [("hi", [handoff])], steps=["shop", "transfer_to_agent", "cashier"], agents=["shop", "cashier"]
     )
     assert value(measured(name, silent, asked)) == 1
-    if name not in ("trajectory_in_order_match", "trajectory_any_order_match", "trajectory_recall"):
+    if name not in ("trajectory:in_order", "trajectory:any_order", "trajectory:recall"):
         assert value(measured(name, session([("hi", [tool("pay")])]), asked)) == 0
 
 
@@ -105,12 +106,12 @@ def test_of_agents_that_are_expected_more_than_once_those_that_are_missing_are_n
     made = session(steps=["shop", "cashier", "shop"], agents=["shop", "cashier"])
     asked = question(trajectory=["shop", "cashier", "shop", "cashier", "shop"])
     due = (Cause(None, "cashier", after="shop step"), Cause(None, "shop", after="shop step"))
-    assert measured("trajectory_exact_match", made, asked) == Score(0.0, None, "missing: shop, cashier", due)
+    assert measured("trajectory:exact", made, asked) == Score(0.0, None, "missing: shop, cashier", due)
 
 
 def test_an_agent_is_not_named_again_after_the_tools_between_are_left_out() -> None:
     made = session([("hi", [tool("get_cart")])], steps=["shop", "get_cart", "shop"])
-    assert value(measured("trajectory_exact_match", made, question(trajectory=["shop"]))) == 1
+    assert value(measured("trajectory:exact", made, question(trajectory=["shop"]))) == 1
 
 
 def test_a_trajectory_reference_that_names_a_tool_is_compared_with_all_steps_but_unnamed_handoffs() -> None:
@@ -126,7 +127,7 @@ def test_a_trajectory_reference_that_names_a_tool_is_compared_with_all_steps_but
         ["shop", "cashier"],
         ["shop", "cashier", "pay"],
     ]
-    metric = "trajectory_exact_match"
+    metric = "trajectory:exact"
     assert [value(measured(metric, made, question(trajectory=names))) for names in named] == [1, 1, 1, 0]
 
 
@@ -146,7 +147,7 @@ def test_an_agent_used_as_a_tool_is_an_agent_to_the_trajectory_reference() -> No
     made = session(
         [("hi", [tool("intake"), tool("pay")])], steps=["shop", "intake", "pay"], agents=["shop", "intake"]
     )
-    assert value(measured("trajectory_exact_match", made, question(trajectory=["shop", "intake"]))) == 1
+    assert value(measured("trajectory:exact", made, question(trajectory=["shop", "intake"]))) == 1
 
 
 def test_unknown_agents_are_inconclusive() -> None:
@@ -155,7 +156,7 @@ def test_unknown_agents_are_inconclusive() -> None:
     assert {measured(name, made, asked) for name in (*TRAJECTORY, "agent_routing")} == {
         Inconclusive(
             "which agents took part is not recorded; "
-            "name them on the spans (gen_ai.agent.name) or by `run --agent-name`"
+            "name them on the spans (gen_ai.agent.name) or by the setting run.agent_name"
         )
     }
 
@@ -195,14 +196,14 @@ def test_matching_calls_is_not_greedy() -> None:
     made = session([("hi", [tool("find", {"q": "a", "page": 1}), tool("find", {"q": "b"})])])
     # The first expected call takes either; the second only the first made.
     asked = question(tools=[("find", {"q": "*"}), ("find", {"page": 1})])
-    assert value(measured("tool_any_order_match", made, asked)) == 1
-    assert value(measured("tool_in_order_match", made, asked)) == 0
+    assert value(measured("tools:any_order", made, asked)) == 1
+    assert value(measured("tools:in_order", made, asked)) == 0
 
 
 def test_what_differs_is_told_with_the_spans_of_unexpected_calls() -> None:
     made = session([("hi", [tool("find", {"q": "é"}), tool("pay", {}), tool("scan", ["x" * 100])])])
     asked = question(tools=[("find", {"q": "a"}), "pay"])
-    assert measured("tool_recall", made, asked) == Score(
+    assert measured("tools:recall", made, asked) == Score(
         0.5,
         None,
         'find(q): expected "a", was "é"; not expected: scan["' + "x" * 78 + "…",
@@ -217,7 +218,7 @@ def test_what_came_in_another_order_is_told() -> None:
     assert [
         measured(name, made, asked)[2:4]
         for asked in (all_steps, some_steps)
-        for name in ("trajectory_in_order_match", "tool_in_order_match")
+        for name in ("trajectory:in_order", "tools:in_order")
     ] == [
         ("in another order: shop, find, scan, pay", (Cause("pay step", "pay"),)),
         ("in another order: find, scan, pay", (Cause("pay", "pay"),)),
@@ -231,7 +232,7 @@ def test_arguments_nested_without_end_are_compared_and_told_in_short() -> None:
     for _ in range(50_000):  # json.dumps of Python 3.13 manages 5,000 levels
         deep = {"a": deep}
     made = session([("hi", [tool("find", deep)])])
-    assert measured("tool_recall", made, question(tools=[("find", {"q": "a"})])) == Score(
+    assert measured("tools:recall", made, question(tools=[("find", {"q": "a"})])) == Score(
         0.0, None, 'find(q): expected "a", was not set', (Cause("find", "find(q)"),)
     )
 
@@ -241,10 +242,10 @@ def test_each_tool_metric_takes_a_matcher_for_arguments() -> None:
     asked = question(tools=[("find", {"q": "a"})])
     other = question(tools=[("find", {"q": "b"})])
     names = (
-        "tool_exact_match",
-        "tool_exact_match:subset",
-        "tool_exact_match:exact",
-        "tool_exact_match:ignore",
+        "tools:exact",
+        "tools:exact:subset",
+        "tools:exact:exact",
+        "tools:exact:ignore",
     )
     assert [value(measured(name, made, asked)) for name in names] == [1, 1, 0, 1]
     assert [value(measured(name, made, other)) for name in names] == [0, 0, 0, 1]
@@ -255,7 +256,7 @@ def test_handoffs_are_calls_only_where_the_reference_names_them() -> None:
     made = session([("hi", calls)])
     handover = ("transfer_to_agent", {"agent_name": "cashier"})
     assert [
-        value(measured("tool_exact_match", made, question(tools=tools)))
+        value(measured("tools:exact", made, question(tools=tools)))
         for tools in (["find"], ["find", handover])
     ] == [1, 1]
 
@@ -300,16 +301,16 @@ def test_a_failed_call_meets_only_a_reference_that_expects_it(
             "reference_data": {"reference_tool_interactions": [pay(**result)]},
         }
     )
-    for metric in ("tool_recall", "tool_any_order_match", "tool_in_order_match:ignore"):
+    for metric in ("tools:recall", "tools:any_order", "tools:in_order:ignore"):
         assert value(measured(metric, session([("hi", calls)]), asked)) == expected
 
 
 def test_a_call_that_failed_and_one_without_a_result_are_named() -> None:
     asked = question(tools=[("pay", {"sum": 1})])
-    assert measured("tool_recall", session([("hi", [FAILED])]), asked).reason == (
+    assert measured("tools:recall", session([("hi", [FAILED])]), asked).reason == (
         "pay: expected to succeed (failed)"
     )
-    assert measured("tool_recall", session([("hi", [REQUESTED])]), asked) == Inconclusive(
+    assert measured("tools:recall", session([("hi", [REQUESTED])]), asked) == Inconclusive(
         "the result of pay is not recorded (spangrade lint says how)", 1.0
     )
 
@@ -317,10 +318,10 @@ def test_a_call_that_failed_and_one_without_a_result_are_named() -> None:
 def test_arguments_that_are_not_recorded_are_inconclusive_unless_the_rest_decides() -> None:
     made = session([("hi", [tool("find"), tool("pay", {"sum": 1})])])
     find, pay = ("find", {"q": "a"}), ("pay", {"sum": 1})
-    assert measured("tool_recall", made, question(tools=[find, pay])) == Inconclusive(
+    assert measured("tools:recall", made, question(tools=[find, pay])) == Inconclusive(
         "the arguments of find are not recorded (spangrade lint says how)", 1.0
     )
-    assert measured("tool_recall", made, question(tools=[find, ("scan", {})])) == Inconclusive(
+    assert measured("tools:recall", made, question(tools=[find, ("scan", {})])) == Inconclusive(
         (
             "the arguments of find are not recorded (spangrade lint says how); missing: scan{}; "
             'not expected: pay{"sum":1}'
@@ -333,12 +334,10 @@ def test_arguments_that_are_not_recorded_are_inconclusive_unless_the_rest_decide
         "missing by name": question(tools=[find, ("scan", {})]),
         "another call": question(tools=[pay]),
     }
-    in_any_order = {
-        why: value(measured("tool_any_order_match", made, asked)) for why, asked in decided.items()
-    }
+    in_any_order = {why: value(measured("tools:any_order", made, asked)) for why, asked in decided.items()}
     assert in_any_order == {"names alone": 1, "free keys": 1, "missing by name": 0, "another call": 1}
-    assert value(measured("tool_any_order_match:ignore", made, question(tools=[find, pay]))) == 1
-    assert value(measured("tool_any_order_match:exact", made, question(tools=[("find", {}), pay]))) is None
+    assert value(measured("tools:any_order:ignore", made, question(tools=[find, pay]))) == 1
+    assert value(measured("tools:any_order:exact", made, question(tools=[("find", {}), pay]))) is None
 
 
 def test_state_is_compared_by_final_values_and_a_missing_variable_is_not_null() -> None:
@@ -548,9 +547,9 @@ def test_grounding_and_code_execution_are_told_by_the_model_calls() -> None:
 @pytest.mark.parametrize(
     ("text", "name", "threshold", "higher_is_better"),
     [
-        ("tool_recall", "tool_recall", 1.0, True),
-        (" tool_recall >= 0.5 ", "tool_recall", 0.5, True),
-        ("tool_recall:exact>=0.5", "tool_recall:exact", 0.5, True),
+        ("tools:recall", "tools:recall", 1.0, True),
+        (" tools:recall >= 0.5 ", "tools:recall", 0.5, True),
+        ("tools:recall:exact>=0.5", "tools:recall:exact", 0.5, True),
         ("cost", "cost", None, False),
         ("cost<=1e-2", "cost", 0.01, False),
         ("agent_handoffs<=3", "agent_handoffs", 3.0, False),
@@ -568,19 +567,19 @@ def test_a_metric_is_asked_for_by_name_parameter_and_threshold(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tool_recal", 'metric "tool_recal" is not known; did you mean "tool_recall"?'),
+        ("tool_utilisation", 'metric "tool_utilisation" is not known; did you mean "tool_utilization"?'),
         ("", 'metric "": expected NAME, NAME>=THRESHOLD or NAME<=THRESHOLD'),
-        ("tool_recall>=most", 'metric "tool_recall": expected a number after >=, found "most"'),
-        ("tool_recall>=", 'metric "tool_recall": expected a number after >=, found ""'),
-        ("tool_recall>=1.5", 'metric "tool_recall": expected a threshold from 0 to 1, found 1.5'),
-        ("tool_recall>=nan", 'metric "tool_recall": expected a threshold from 0 to 1, found nan'),
+        ("tools:recall>=most", 'metric "tools:recall": expected a number after >=, found "most"'),
+        ("tools:recall>=", 'metric "tools:recall": expected a number after >=, found ""'),
+        ("tools:recall>=1.5", 'metric "tools:recall": expected a threshold from 0 to 1, found 1.5'),
+        ("tools:recall>=nan", 'metric "tools:recall": expected a threshold from 0 to 1, found nan'),
         (
-            "tool_recall<=0.5",
-            'metric "tool_recall": expected >= before the threshold, found <=; write tool_recall>=0.5',
+            "tools:recall<=0.5",
+            'metric "tools:recall": expected >= before the threshold, found <=; write tools:recall>=0.5',
         ),
         (
-            "tool_recall=0.5",
-            'metric "tool_recall": expected >= before the threshold, found =; write tool_recall>=0.5',
+            "tools:recall=0.5",
+            'metric "tools:recall": expected >= before the threshold, found =; write tools:recall>=0.5',
         ),
         (
             "agent_handoffs>3",
@@ -594,9 +593,16 @@ def test_a_metric_is_asked_for_by_name_parameter_and_threshold(
         ("cost<=inf", 'metric "cost": expected a threshold of 0 or more, found inf'),
         ("cost:x", 'metric "cost" takes nothing after a colon, found "x"'),
         (
-            "tool_recall:loose",
-            'metric "tool_recall": "loose" is not a matcher; expected one of subset, exact, superset, ignore',
+            "tools:recall:loose",
+            'metric "tools": "loose" is not a matcher; expected one of subset, exact, superset, ignore',
         ),
+        (
+            "tools:any",
+            f'metric "tools": "any" is not a by; expected one of {", ".join(BY)}',
+        ),
+        ("trajectory>=1", f'metric "trajectory" needs a by: {", ".join(f"trajectory:{by}" for by in BY)}'),
+        ("tool_recall>=1", 'metric "tool_recall" is not known; did you mean "tools:recall"?'),
+        ("conversation", 'metric "conversation" is not known; did you mean "turns_answered"?'),
         (
             "trajectory_single_tool_use",
             'metric "trajectory_single_tool_use" needs a tool: trajectory_single_tool_use:NAME',
@@ -610,8 +616,8 @@ def test_a_request_that_cannot_be_met_says_what_would_be_right(text: str, messag
 
 
 def test_metrics_asked_for_together_are_each_asked_once() -> None:
-    asked = parse_metrics(["cost", "tool_recall:exact", "tool_recall>=0.5"])
-    assert [one.name for one in asked] == ["cost", "tool_recall:exact", "tool_recall"]
+    asked = parse_metrics(["cost", "tools:recall:exact", "tools:recall>=0.5"])
+    assert [one.name for one in asked] == ["cost", "tools:recall:exact", "tools:recall"]
     with pytest.raises(InputError, match='metric "cost" is requested twice'):
         parse_metrics(["cost<=1", "cost<=2"])
 
@@ -627,7 +633,7 @@ def test_every_installed_metric_bears_its_own_name_and_says_what_it_gives() -> N
     assert {
         name for name, one in metrics.items() if one.name != name or not one.description.endswith(".")
     } == set()
-    assert set(metrics) >= {*TRAJECTORY, *TOOLS, "cost", "agent_routing", "state_management_fidelity"}
+    assert set(metrics) >= {"trajectory", "tools", "cost", "agent_routing", "state_management_fidelity"}
 
 
 @pytest.fixture
@@ -685,7 +691,9 @@ def test_an_entry_point_that_is_no_new_metric_is_refused(
 def test_a_turn_that_ended_in_an_error_without_an_answer_fails_the_conversation() -> None:
     def conversation(**changes: Any) -> Outcome:
         made = session([("hi", [])])
-        return measured("conversation", replace(made, turns=(made.turns[0]._replace(**changes),)), question())
+        return measured(
+            "turns_answered", replace(made, turns=(made.turns[0]._replace(**changes),)), question()
+        )
 
     due = (Cause(None, "turns[1].reply", after="shop step"),)
     failed = Score(0.0, None, "turn 1 ended in an error without an answer", due)
@@ -701,9 +709,9 @@ def test_a_turn_that_ended_in_an_error_without_an_answer_fails_the_conversation(
 def test_a_turn_without_a_users_message_may_be_begun_by_an_event() -> None:
     made = session([("hi", []), (None, []), ("bye", [])])
     whether = Inconclusive("whether a user began turn 2 is not recorded", 1.0)
-    assert measured("conversation", made, question("hi", "bye")) == whether
-    assert value(measured("conversation", made, question("hi", "what?", "bye"))) == 1
+    assert measured("turns_answered", made, question("hi", "bye")) == whether
+    assert value(measured("turns_answered", made, question("hi", "what?", "bye"))) == 1
     too_many = Score(0.0, None, "went on for 3 turns of 1")
-    assert measured("conversation", made, question("hi"))._replace(evidence=()) == too_many
+    assert measured("turns_answered", made, question("hi"))._replace(evidence=()) == too_many
     unrecorded = session([(None, []), (None, []), (None, [])])
-    assert measured("conversation", unrecorded, question("hi"))._replace(evidence=()) == too_many
+    assert measured("turns_answered", unrecorded, question("hi"))._replace(evidence=()) == too_many

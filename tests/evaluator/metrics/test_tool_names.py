@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from spangrade.converters.datasets.call_rules import Rule
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.metrics import Inconclusive, Outcome, Score, load_metrics
+from spangrade.evaluator.metrics import Inconclusive, Outcome, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.rules import broken_by
 from spangrade.evaluator.metrics.tool_names import near_of
 from spangrade.evaluator.session import Session
@@ -39,7 +39,7 @@ def by(metric: str, references: Callable[[str], dict[str, Any]]) -> Gate:
         question = GoldenQuestion(
             id="q", user_inputs=["hi"], agents_evaluated=["shop"], reference_data=references(name)
         )
-        return load_metrics()[metric].function(session, question)
+        return parse_metric(metric).function(session, question)
 
     return outcome
 
@@ -49,20 +49,20 @@ def rule(make: Callable[[str], dict[str, Any]]) -> Gate:
 
 
 GATES: dict[str, Gate] = {
-    "forbidden_tools": by("forbidden_calls", lambda name: {"forbidden_tools": [name]}),
-    "at_most": by("calls_over_limit", lambda name: {"at_most": {name: 1}}),
-    "before, then": by("calls_too_early", lambda name: {"before": [["verify", name]]}),
-    "before, first": by("calls_too_early", lambda name: {"before": [[name, "look_up"]]}),
+    "forbidden_tools": by("forbidden_tools", lambda name: {"forbidden_tools": [name]}),
+    "at_most": by("at_most", lambda name: {"at_most": {name: 1}}),
+    "before, then": by("before", lambda name: {"before": [["verify", name]]}),
+    "before, first": by("before", lambda name: {"before": [[name, "look_up"]]}),
     "no_further_calls": by(
-        "further_calls", lambda name: {"reference_tool_interactions": [], "no_further_calls": [name]}
+        "no_further_calls", lambda name: {"reference_tool_interactions": [], "no_further_calls": [name]}
     ),
     **{
         metric: by(metric, lambda name: {"reference_trajectory": ["look_up", name]})
         for metric in (
             "trajectory_accuracy",
-            "trajectory_exact_match",
-            "trajectory_recall",
-            "trajectory_precision",
+            "trajectory:exact",
+            "trajectory:recall",
+            "trajectory:precision",
         )
     },
     "single": lambda session, name: load_metrics()["trajectory_single_tool_use"].function(session, tool=name),
@@ -138,7 +138,7 @@ def test_a_name_beside_a_call_of_it_is_no_doubt(gate):
 def test_a_gate_that_names_the_near_one_too_is_as_it_is_written():
     data = {"forbidden_tools": ["deleteAccount", "delete_account"]}
     question = GoldenQuestion(id="q", user_inputs=["hi"], agents_evaluated=["shop"], reference_data=data)
-    outcome = load_metrics()["forbidden_calls"].function(session("delete_account"), question)
+    outcome = load_metrics()["forbidden_tools"].function(session("delete_account"), question)
     assert isinstance(outcome, Score)
     assert outcome.value == 1
 
@@ -146,7 +146,7 @@ def test_a_gate_that_names_the_near_one_too_is_as_it_is_written():
 def test_a_call_that_is_forbidden_stays_one_beside_a_name_in_doubt():
     data = {"forbidden_tools": ["rm", "delete_acount"]}
     question = GoldenQuestion(id="q", user_inputs=["hi"], agents_evaluated=["shop"], reference_data=data)
-    outcome = load_metrics()["forbidden_calls"].function(session("rm", "delete_account"), question)
+    outcome = load_metrics()["forbidden_tools"].function(session("rm", "delete_account"), question)
     assert isinstance(outcome, Inconclusive)
     assert outcome.best == 1  # which misses the threshold: the gate has failed
 

@@ -276,8 +276,8 @@ def test_the_markdown_and_junit_name_the_place_where_gates_failed(tmp_path: Path
     late = Score(0.0, False, "missing: pay", (Cause(None, "pay", "0af7", "1b2c"),))
     other = Score(0.5, False, "sku: expected 1, found 2", (Cause("77aa", "look_up(sku)"), "77aa"))
     grades = [
-        Grade("s1", "q1", Verdict.PASSED, "", {"tool_recall": Score(1.0, True, evidence=("ffff",))}),
-        Grade("s2", "q1", Verdict.FAILED, "missing: pay", {"tool_recall": late}),
+        Grade("s1", "q1", Verdict.PASSED, "", {"tools:recall": Score(1.0, True, evidence=("ffff",))}),
+        Grade("s2", "q1", Verdict.FAILED, "missing: pay", {"tools:recall": late}),
         Grade(None, "q4", Verdict.INCONCLUSIVE, "no session answers it", {}),
         Grade("s3", "q2", Verdict.FAILED, "state: city", {"state": other}),
         Grade("s4", "q3", Verdict.FAILED, "polite: rude", {"polite": Score(0.0, False, "rude")}),

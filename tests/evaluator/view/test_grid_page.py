@@ -255,7 +255,7 @@ def test_the_page_of_a_run_has_its_name_as_address_and_the_verdicts_of_the_run(s
         "passed",
     ]
     headings = [" ".join(text(one).split()) for one in find_all(root, class_="gate")]
-    assert headings[:3] == ["tool success rate", "conversation", "trajectory accuracy"]
+    assert headings[:3] == ["tool success rate", "turns answered", "trajectory accuracy"]
     links = [find_all(row, class_="row")[0].get("href") for row in rows]
     sides = served.get(links[0].partition("#")[0])
     assert (sides.status, "Both took the same" in sides.text) == (200, True)

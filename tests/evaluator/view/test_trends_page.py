@@ -22,7 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("by", By)
-@pytest.mark.parametrize("metric", ["passed", "cost", "tool_recall"])
+@pytest.mark.parametrize("metric", ["passed", "cost", "tools:recall"])
 def test_the_page_has_the_numbers_of_the_command(store: Store, metric: str, by: By) -> None:
     page = trends_page(store, {"metric": metric, "by": by, "since": "2026-01-01", "until": "2027-01-01"})
     found, printed = page["trend"].trend, trend(store, metric, by)
@@ -41,7 +41,7 @@ def test_the_page_has_the_numbers_of_the_command(store: Store, metric: str, by: 
 
 def test_there_are_the_metrics_that_were_measured_to_choose_from(store: Store) -> None:
     page = trends_page(store, {})
-    assert page["metrics"] == ["passed", "cost", "latency", "tokens", "latency_metrics", "tool_recall"]
+    assert page["metrics"] == ["passed", "cost", "latency", "tokens", "latency_metrics", "tools:recall"]
     assert page["trend"] is None
 
 

@@ -231,7 +231,7 @@ def test_a_judge_is_named_where_it_is_known(db: Path, monkeypatch: pytest.Monkey
         }
     assert found == {
         "agent_routing": ("deterministic", None, "q"),
-        "conversation": ("deterministic", None, "q"),
+        "turns_answered": ("deterministic", None, "q"),
         "goal_reached@judge": ("llm_judge", judge, "q"),
         "final_response_match": (None, None, "q"),
         "tool_success_rate": ("deterministic", None, "q"),

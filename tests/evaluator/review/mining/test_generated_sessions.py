@@ -230,7 +230,7 @@ def test_mined_rules_accept_good_sessions_and_reject_damaged_ones() -> None:
     assert len(questions) == len(TEMPLATES)
     dataset = GoldenDataset.model_validate({"golden_questions": questions})
     shares = {
-        defect or "good": accepted(dataset, sessions(2, defect), "tool_exact_match>=1")
+        defect or "good": accepted(dataset, sessions(2, defect), "tools:exact>=1")
         for defect in (
             "",
             "missing_tool",

@@ -16,7 +16,7 @@ from otlp_sessions import Call, Said, write_sessions
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.metrics import Score
-from spangrade.evaluator.metrics.tools import tool_exact_match, tool_usage_accuracy
+from spangrade.evaluator.metrics.tools import tool_usage_accuracy, tools
 from spangrade.evaluator.review.mining.questions import mine
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.evaluator.view.alignment import alignment
@@ -36,7 +36,7 @@ def mined(*sessions: Session, **options: bool) -> list[dict[str, Any]]:
 
 
 def exact(done: Session, question: dict[str, Any]) -> float:
-    outcome = tool_exact_match.function(done, GoldenQuestion.model_validate(question))
+    outcome = tools.function(done, GoldenQuestion.model_validate(question), by="exact")
     assert isinstance(outcome, Score)
     return outcome.value
 

@@ -45,9 +45,9 @@ def test_a_score_of_a_person_replaces_the_earlier_one_of_the_same_person_and_tur
 
 def test_a_label_is_the_score_of_a_person(db: public.Database) -> None:
     db.label("conversation-1", "fail", by="ann", at=AT)
-    db.label("conversation-1", "pass", by="ann", metric="tool_recall", note="it asked first", at=AT)
+    db.label("conversation-1", "pass", by="ann", metric="tools:recall", note="it asked first", at=AT)
     ann = ExternalScore("conversation-1", "label", 0.0, Source.PERSON, AT_NS, "fail", False, "ann")
-    right = ann._replace(name="tool_recall", value=1.0, label="pass", passed=True, note="it asked first")
+    right = ann._replace(name="tools:recall", value=1.0, label="pass", passed=True, note="it asked first")
     assert db.external_scores() == [ann, right]
 
 

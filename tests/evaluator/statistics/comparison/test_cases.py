@@ -23,7 +23,7 @@ pytest.importorskip("scipy", reason="needs the extra `stats`")
 
 SAMPLE: TypeAdapter[Sample] = TypeAdapter(Sample)
 VERDICTS = {"p": "passed", "f": "failed", "i": "inconclusive", "b": "broken", "u": "unmatched"}
-REASONS = {"f": "tool_recall: 0.5, expected >= 0.9", "i": "no reply was recorded", "b": "cost: no price"}
+REASONS = {"f": "tools:recall: 0.5, expected >= 0.9", "i": "no reply was recorded", "b": "cost: no price"}
 
 
 def sample(given: dict[str, Any]) -> Sample:

@@ -123,8 +123,8 @@ def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
     ("text", "gate"),
     [
         (
-            "tool_recall:exact worse by .5",
-            Gate("tool_recall:exact worse by .5", "tool_recall:exact", 0.5),
+            "tools:recall:exact worse by .5",
+            Gate("tools:recall:exact worse by .5", "tools:recall:exact", 0.5),
         ),
         (" cost  worse by 10 % ", Gate("cost  worse by 10 %", "cost", 0.1, "%")),
         ("passed worse by 5 points", Gate("passed worse by 5 points", "passed", 0.05, "point")),

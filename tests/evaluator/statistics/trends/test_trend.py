@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ]
         write_sessions(folder / f"day{day}.jsonl", sessions, start_ns=START_NS + day * DAY_NS)
     command_line.spangrade("import", "day0.jsonl", "day1.jsonl", cwd=folder)
-    command_line.spangrade("grade", "golden.json", "--metric", "tool_recall", cwd=folder)
+    command_line.spangrade("grade", "golden.json", "--metric", "tools:recall", cwd=folder)
     return folder
 
 
@@ -84,11 +84,11 @@ def test_sessions_of_a_question_count_as_one_value(graded: Path, spangrade: Span
 
 
 def test_the_latest_run_that_measured_a_metric_counts(graded: Path, spangrade: Spangrade) -> None:
-    before = as_json(spangrade, "tool_recall")["points"]
+    before = as_json(spangrade, "tools:recall")["points"]
     assert [point["mean"] for point in before] == [1.0, (0.5 + 0.75 + 1 + 1) / 4]
     passed = as_json(spangrade, "passed")["points"]
     assert spangrade("grade", "--metric", "token_usage<=1", "--session", "day0-0").code == 1  # it fails
-    assert as_json(spangrade, "tool_recall")["points"] == before
+    assert as_json(spangrade, "tools:recall")["points"] == before
     assert as_json(spangrade, "passed")["points"] == passed  # the verdict by its question stays
 
 
