@@ -192,7 +192,10 @@ def test_over_http_an_empty_reply_and_none_and_an_answer_of_another_shape_fail(f
         "not a text": f"{error}: text: Input should be a valid string",
         "nothing, no calls": f"{error}: expected an object with the key `text`, found None",
     }
-    assert (code, {name: reason.removeprefix("turns_answered: ") for name, (_, reason) in grades.items()}) == (
+    assert (
+        code,
+        {name: reason.removeprefix("turns_answered: ") for name, (_, reason) in grades.items()},
+    ) == (
         1,
         expected,
     )
@@ -455,7 +458,9 @@ def test_the_seconds_of_the_turn_decide_and_an_agent_that_goes_on_is_left_behind
         folder, [agent], [question(text, forbidden_texts=["x"]) for text in texts], *options
     )
     assert time.monotonic() - started < 50
-    took = r"turns_answered: turn 1 ended in an error without an answer: AgentTimeoutError: it took \d\.\d s, "
+    took = (
+        r"turns_answered: turn 1 ended in an error without an answer: AgentTimeoutError: it took \d\.\d s, "
+    )
     took += r"expected at most 1 s \(the setting run.timeout\)"
     left_behind = "; cancelled, it had not ended after 1 s more, and was left behind"
     assert (code, {text: verdict for text, (verdict, _) in grades.items()}) == (
