@@ -38,7 +38,7 @@ def _first(content: Any) -> Mapping[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
-class Form(NamedTuple):
+class KnownForm(NamedTuple):
     """A form of a file of questions: its name, what it is, and whether content has it."""
 
     name: str
@@ -48,7 +48,7 @@ class Form(NamedTuple):
 
 # The first that fits is the form of a file.
 FORMS = (
-    Form(
+    KnownForm(
         "promptfoo",
         "promptfoo's configuration, YAML or JSON, with `tests` or `prompts`",
         lambda content: (
@@ -56,7 +56,7 @@ FORMS = (
             and (isinstance(content.get("tests"), list | str) or "prompts" in content)
         ),
     ),
-    Form(
+    KnownForm(
         "adk",
         "an eval set of Google ADK, with `eval_cases`; golden questions, which become an eval set",
         lambda content: (
@@ -65,17 +65,17 @@ FORMS = (
             or ("query" not in _first(content) and either(_first(content), "eval_id") is not None)
         ),
     ),
-    Form(
+    KnownForm(
         "log",
         "a conversation log: a list of turns, each with `query`",
         lambda content: "query" in _first(content),
     ),
-    Form(
+    KnownForm(
         "inspect",
         "a dataset of Inspect, JSON, JSON Lines or CSV, with `input` and `target`",
         lambda content: {"input", "target"} <= _first(content).keys(),
     ),
-    Form(
+    KnownForm(
         "deepeval",
         "goldens of DeepEval, JSON, JSON Lines or CSV, with `expected_output` or `goldens`",
         lambda content: (

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("spangrade")
 
 
-class Part(StrEnum):
+class ServerPart(StrEnum):
     """A part of a server."""
 
     RECEIVE = "receive"
@@ -44,28 +44,28 @@ class Part(StrEnum):
     PAGES = "pages"
 
 
-ALL = frozenset(Part)
+ALL = frozenset(ServerPart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ServerParts:
     """Which parts of a server run in this process."""
 
     only: str = option(
-        ",".join(Part),
+        ",".join(ServerPart),
         "Run these parts alone: receive (spans and logs), grade (sessions once they are idle), pages.",
         metavar="PART,…",
         shown_default="all three",
     )
 
     @property
-    def parts(self) -> frozenset[Part]:
+    def parts(self) -> frozenset[ServerPart]:
         """The parts. Raises InputError for another name."""
         names = [one.strip() for one in self.only.split(",") if one.strip()]
         for name in names:
-            if name not in set(Part):
-                raise InputError(f"--only {name}: {hint(name, Part)}")
-        return frozenset(map(Part, names)) or ALL
+            if name not in set(ServerPart):
+                raise InputError(f"--only {name}: {hint(name, ServerPart)}")
+        return frozenset(map(ServerPart, names)) or ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def serve(
     judge: JudgeOptions,
     options: Annotated[WatchOptions, _WATCHED],
     of: ServerData,
-    only: Parts,
+    only: ServerParts,
     to: ReceiverOptions,
     most: ReceiverLimits,
     pages: PageOptions,
@@ -169,16 +169,16 @@ def serve(
     """
     logs.begin()
     parts = only.parts
-    if to.landing is not None and parts != {Part.RECEIVE}:
+    if to.landing is not None and parts != {ServerPart.RECEIVE}:
         raise InputError("--landing is for a lake, which `lake update` grades: expected --only receive")
-    if options.once and parts != {Part.GRADE}:
+    if options.once and parts != {ServerPart.GRADE}:
         raise InputError("--once grades what is idle now: expected --only grade")
     db = of.database(context, at)
     url = secret(options.webhook, pages.webhook_file, "webhook")
     watching = replace(options, webhook=url, public_url=pages.public_url)
     if not db.parent.is_dir():
         raise InputError(f"--data {db.parent}: no such folder")
-    if parts == {Part.GRADE}:
+    if parts == {ServerPart.GRADE}:
         _grade(db, gates, select, judge, watching, pages.dataset)
         return
     try:
@@ -211,7 +211,7 @@ def serve(
     )
     if given.token and not is_loopback(to.host) and to.tls_cert is None:
         _log.warning("the token and the spans go over the network in the clear: set tls_cert and tls_key")
-    if parts == {Part.RECEIVE}:
+    if parts == {ServerPart.RECEIVE}:
         _receive(receiver)
         return
     try:
@@ -230,9 +230,9 @@ def serve(
         tuple(pages.allowed_host),
         Proxy.of(tuple(pages.trusted_proxy), pages.login_header, pages.login_role),
         pages.golden,
-        receives=Part.RECEIVE in parts,
-        grades=Part.GRADE in parts,
-        shows=Part.PAGES in parts,
+        receives=ServerPart.RECEIVE in parts,
+        grades=ServerPart.GRADE in parts,
+        shows=ServerPart.PAGES in parts,
     )
 
     def ready(at: str, http: str, grpc: str) -> None:

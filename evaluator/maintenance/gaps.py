@@ -117,7 +117,7 @@ _CHECKS = (
     ),
     _Check(
         "may_continue",
-        "its first request repeats messages of which no trace is known: it may continue another session",
+        "it may continue another session: its first request repeats unknown messages",
         (),
         lambda s: _if(s.identity_doubt == "continues"),
     ),

@@ -208,7 +208,7 @@ def test_a_metric_that_is_gone_is_refused_unless_it_is_left_out_on_purpose(
     wrong = spangrade("grade", "--dry-run", "--of-run", "main", "--without", "tools:recall")
     assert (wrong.code, wrong.err) == (
         2,
-        ["spangrade: --without tools:recall: expected a metric of the run that is gone"],
+        ["spangrade: options.grade.without tools:recall: expected a metric of the run that is gone"],
     )
 
 

@@ -82,7 +82,7 @@ def test_a_worker_that_is_killed_is_an_error_and_ends_the_others() -> None:
         with workers_in_order(2) as in_order:
             yield from in_order(die_at_3, range(100))
 
-    with pytest.raises(SpangradeError, match=r"a worker process ended unexpectedly .* --workers 1"):
+    with pytest.raises(SpangradeError, match=r"a worker process ended unexpectedly .* SPANGRADE_WORKERS=1"):
         list(results())
 
 

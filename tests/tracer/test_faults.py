@@ -223,6 +223,6 @@ def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:
     done = spangrade("serve", "--only", "receive", "--db", tmp_path / "s.duckdb", "--host", "0.0.0.0")
     assert done.returncode == 2
     assert done.stderr == (
-        "spangrade: --host 0.0.0.0 is open to other machines: set a token ($SPANGRADE_TOKEN), "
+        "spangrade: host 0.0.0.0 is open to other machines: set a token ($SPANGRADE_TOKEN), "
         "or give --allow-anonymous\n"
     )

@@ -257,7 +257,7 @@ def test_what_the_simulation_needs_is_known_before_the_agent_runs(shop):
     )
     assert (done.code, done.err) == (
         2,
-        ["spangrade: --max-user-cost: the price of gemini/unheard is not known"],
+        ["spangrade: run.max_user_cost: the price of gemini/unheard is not known"],
     )
 
 

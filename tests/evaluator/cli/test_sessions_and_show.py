@@ -307,7 +307,7 @@ def test_a_verdict_that_no_gate_gave_has_its_reason(spangrade: Spangrade, tmp_pa
     spangrade("import", SAMPLE / "spans.otlp.jsonl", "--db", db)
     spangrade("grade", tmp_path / "golden.json", "--db", db)
     shown = [line.strip() for line in spangrade("show", "conversation-1", "--db", db).out]
-    assert shown[3:5] == ["passed       conversation 1", "passed       agent_routing 1"]
+    assert shown[3:5] == ["passed       turns_answered 1", "passed       agent_routing 1"]
     assert shown[5].startswith("nothing to compare with: the golden question has no reference")
     shown = [line.strip() for line in spangrade("show", "conversation-2", "--db", db).out]
     assert shown[3] == 'no golden question has its question id "unknown_order"'

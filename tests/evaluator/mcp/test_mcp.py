@@ -281,7 +281,7 @@ async def test_the_prompts_name_the_run_and_the_goal(db):
     [
         (("--allow-labels",), "--allow-labels and --as NAME go together: a label has the name of its person"),
         (("--golden", "g.json"), "--golden is the file that a reviewer writes: expected --allow-labels, too"),
-        (("--token-file", "t"), "--token-file is for clients over HTTP: expected --port, too"),
+        (("--token-file", "t"), "token_file is for clients over HTTP: expected --port, too"),
         (("--keys", "k"), "--keys is for clients over HTTP: expected --port, too"),
         (
             ("--keys", "k", "--port", "0"),
