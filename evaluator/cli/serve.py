@@ -165,7 +165,7 @@ def serve(
     Without keys it is for this machine alone. Once `spangrade serve keys create` made one, everybody needs a
     key. Sessions of production are graded, unless --where names an origin, each once for what it is. Stop it
     with SIGTERM: what was acknowledged is stored. Limits, hosts, TLS, retention, redaction and messages are
-    settings (docs/configuration.md).
+    settings (docs/python.md).
     """
     logs.begin()
     parts = only.parts

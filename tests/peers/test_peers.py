@@ -167,8 +167,8 @@ def expected(db: Path) -> dict[str, tuple[Any, ...]]:
 
 def hand_over(db: Path, to: str, **environment: str) -> None:
     """Run a recipe of docs/production.md on the scores that a grade would send."""
-    _, _, text = (ROOT / "docs" / "watch.md").read_text().partition(f"`scores_to_{to}.py` ")
-    program = text.partition("```python\n")[2].partition("```")[0]
+    _, _, text = (ROOT / "docs" / "production.md").read_text().partition(f"`scores_to_{to}.py` ")
+    program = text.partition("```py\n")[2].partition("```")[0]
     program = program.replace("http://localhost:6006", environment.pop("PHOENIX", ""))
     events = [line for line in grade(db, "http://localhost", "--send-dry-run") if line.startswith("{")]
     command = [sys.executable, "-c", program]
