@@ -30,10 +30,15 @@ def _short_usage_errors() -> Iterator[None]:
         yield
     except _UsageError as error:
         if flag := getattr(error, "option_name", None):
-            command = error.ctx.command_path.removeprefix("spangrade ").strip()
+            command = _words(error.ctx)
             refuse_option(command, flag, setting_of(command, flag))
         error.message = one_line(error.message)
         raise
+
+
+def _words(context: Any) -> str:
+    """Return the words of a command below the program's own name, whatever started it."""
+    return "" if context.parent is None else f"{_words(context.parent)} {context.info_name}".strip()
 
 
 class _Commands(TyperGroup):
