@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -55,7 +56,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup() -> None:
-    """Skip what .ci/check has no time for."""
+    """Skip what .ci/check has no time for; log as a new process does, whatever a test before has set."""
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger("spangrade").setLevel(logging.NOTSET)
     if time.time() > float(os.environ.get("TESTS_UNTIL", "inf")):
         pytest.skip("no time was left: .ci/check --all")
 

@@ -59,7 +59,10 @@ def over_stdio(db: Path, *options: str) -> Client:
     program = "from spangrade.evaluator.cli import main; main()"
     command = ["-c", program, "mcp", "--db", str(db), *options]
     return Client(
-        stdio_client(StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ)))
+        stdio_client(
+            StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ)),
+            sys.__stderr__,  # by default the one of its first import, which may be a test's
+        )
     )
 
 
