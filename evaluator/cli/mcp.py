@@ -12,7 +12,7 @@ from spangrade.evaluator.cli.options import Labelling, Logs, StoredIn
 from spangrade.evaluator.cli.secrets import secret
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import OWN, option
-from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.installation import needing
 from spangrade.tracer.base.terminal import LogLevel
 
 _log = logging.getLogger("spangrade")
@@ -72,12 +72,10 @@ def mcp(to: McpOptions, labelling: Labelling, at: StoredIn, logs: WarningLogs) -
     for name, value in (("token_file", to.token_file), ("--keys", to.keys)):
         if value is not None and to.port is None:
             raise InputError(f"{name} is for clients over HTTP: expected --port, too")
-    try:
+    with needing("mcp", "mcp"):
         from spangrade.evaluator.mcp.server import serve_http, server_of
         from spangrade.evaluator.mcp.tools import Tools
         from spangrade.tracer.receiver.access import Access
-    except ModuleNotFoundError as error:
-        raise InputError(f"mcp needs {error.name}: {to_install('mcp')}") from None
 
     logs.begin()
     with at.opened() as opened:

@@ -26,7 +26,7 @@ from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.base.errors import InputError, hint
 from spangrade.tracer.base.fields import OWN, REQUIRED, argument, option
-from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.installation import needing
 from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.base.terminal import print_line
 
@@ -181,10 +181,8 @@ def serve(
     if parts == {ServerPart.GRADE}:
         _grade(db, gates, select, judge, watching, pages.dataset)
         return
-    try:
+    with needing("serve", "collect", "view"):
         from spangrade.tracer.receiver.server import ReceiverSettings, landing_folder
-    except ModuleNotFoundError as error:
-        raise InputError(f"serve needs {error.name}: {to_install('collect', 'view')}") from None
     from spangrade.evaluator.database import check_age
 
     again = partial(reread, context, to)
@@ -214,11 +212,9 @@ def serve(
     if parts == {ServerPart.RECEIVE}:
         _receive(receiver)
         return
-    try:
+    with needing("serve", "collect", "view"):
         from spangrade.evaluator.serve.entrance import Proxy
         from spangrade.evaluator.serve.serve import ServeOptions
-    except ModuleNotFoundError as error:
-        raise InputError(f"serve needs {error.name}: {to_install('collect', 'view')}") from None
     from spangrade import open as open_database
 
     serving = ServeOptions(

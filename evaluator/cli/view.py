@@ -10,7 +10,7 @@ from spangrade import Selection
 from spangrade.evaluator.cli.options import Labelling, Logs, Selected, StoredIn
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import option
-from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.installation import needing
 from spangrade.tracer.base.terminal import print_line
 
 _log = logging.getLogger("spangrade")
@@ -47,12 +47,10 @@ def view(select: Selected, viewing: ViewOptions, labelling: Labelling, at: Store
     if viewing.run is not None:
         raise InputError("--run names the run to --export: expected both")
     person = labelling.person()
-    try:
+    with needing("view", "view"):
         from spangrade.evaluator.view.database import viewed
         from spangrade.evaluator.view.labelling import Reviewer
         from spangrade.evaluator.view.server import serve
-    except ModuleNotFoundError as error:
-        raise InputError(f"view needs {error.name}: {to_install('view')}") from None
 
     logs.begin()
     with at.opened() as opened:

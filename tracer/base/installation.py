@@ -5,11 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+from spangrade.tracer.base.errors import InputError
+
+
+@contextmanager
+def needing(what: str, *extras: str) -> Iterator[None]:
+    """Import what extras bring; raise InputError, which says how to install them, if one is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(f"{what} needs {error.name}: {to_install(*extras)}") from None
 
 
 def to_install(*extras: str) -> str:
