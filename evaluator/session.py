@@ -15,6 +15,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from spangrade.tracer.base.lookalike_letters import plain_form
+from spangrade.tracer.base.notebook import notebook_html
 
 
 class Column(NamedTuple):
@@ -427,10 +428,8 @@ class Session:
         agents = ", ".join(self.agents or ()) or "agents unknown"
         return f"<Session {self.session_id}: {turns}, {calls}, {agents}>"
 
-    def _repr_html_(self) -> str:
-        from spangrade.evaluator.reports.notebook import session_html
-
-        return session_html(self)
+    def _repr_html_(self) -> str | None:
+        return notebook_html(self)
 
     @property
     def final_response(self) -> str | None:

@@ -30,7 +30,7 @@ from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError, option_fields
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.conversation_runner import ConversationRunner
+    from spangrade.evaluator.agents.expected_conversation import ConversationRunner
     from spangrade.evaluator.judge import JudgeRun
     from spangrade.evaluator.turn import Conversation, Turn
 
@@ -77,7 +77,7 @@ def conversation(request: pytest.FixtureRequest) -> Callable[..., ConversationRu
 
     It takes the agent, the expected conversation, and the options of `ConversationRunner`.
     """
-    from spangrade.evaluator.conversation_runner import ConversationRunner
+    from spangrade.evaluator.agents.expected_conversation import ConversationRunner
 
     if request.node.get_closest_marker(MARKER) is None:
         request.node.add_marker(MARKER)

@@ -23,6 +23,7 @@ from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import ExitCode
+from spangrade.tracer.base.notebook import notebook_html
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.query_rows import Rows
@@ -455,7 +456,5 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.run_id or 'unsaved'}: {self}>"
 
-    def _repr_html_(self) -> str:
-        from spangrade.evaluator.reports.notebook import run_html
-
-        return run_html(self)
+    def _repr_html_(self) -> str | None:
+        return notebook_html(self)

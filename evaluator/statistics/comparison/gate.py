@@ -33,6 +33,7 @@ from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.notebook import notebook_html
 from spangrade.tracer.base.terminal import counted
 
 _BROKEN = re.compile(r"broken *> *(?P<number>\d+)")
@@ -106,10 +107,8 @@ class Compared(NamedTuple):
     def __repr__(self) -> str:
         return f"<Compared {self.comparison!r}; {counted(len(self.gates), 'gate')}>"
 
-    def _repr_html_(self) -> str:
-        from spangrade.evaluator.reports.notebook import comparison_html
-
-        return comparison_html(self)
+    def _repr_html_(self) -> str | None:
+        return notebook_html(self)
 
     def exit_code(self, *, inconclusive_ok: bool = False) -> ExitCode:
         """Return 1 if a gate failed, else 4 if one is not settled and that is not accepted, else 0."""

@@ -233,7 +233,7 @@ def test_a_mismatch_is_shown_turn_by_turn_and_its_session_is_kept(run, gemini, p
         "expected: '<greets>'",
         "actual:   'Hi there'",
     ]
-    assert not any("conversation_runner.py" in line for line in result.outlines)
+    assert not any("expected_conversation.py" in line for line in result.outlines)
     opened = command_line.spangrade(*shlex.split(command)[1:], "--format", "json", cwd=pytester.path)
     [turn] = json.loads(opened.stdout)["turns"]
     assert (turn["user_input"], turn["final_response"]) == ("Hello", "Hi there")
