@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
-    from spangrade.evaluator.statistics.comparison.gate import Compared
+    from spangrade.evaluator.statistics.comparison.condition import Compared
     from spangrade.evaluator.statistics.comparison.sample import Sample
     from spangrade.evaluator.statistics.trends.trend import Trend
     from spangrade.evaluator.watch.options import WatchOptions
@@ -912,27 +912,27 @@ class Database:
         selection is a condition in SQL, as `grade(select=…)` takes it: `"agent_version = '1.4'"`; each of its
         sessions has the grade of the latest run that graded it. With `by` "version", "prompt" or "model" the
         two are versions of the agent, prompts or models, and the sessions those of them. `metrics` limits the
-        comparison to these; the share of sessions that passed is `passed`. `fail_if` are gates such as
-        `"worse"`, `"broken > 0"`, `"passed worse by 5 points"` or `"cost worse by 10%"`; `min_compared` is a
-        gate on the share of questions that can be compared. Those whose references, gates, versions of
+        comparison to these; the share of sessions that passed is `passed`. `fail_if` are conditions such as
+        `"worse"`, `"regressed > 0"`, `"passed worse by 5 points"` or `"cost worse by 10%"`; `min_compared` is
+        one on the share of questions that can be compared. Those whose references, gates, versions of
         metrics or judge are not the same cannot, unless `allow_changed_questions`. Of both sides only the
         sessions that `select` chooses count.
 
         `first` may be a `baseline` that was taken before.
 
-        Raises InputError if there is no such run, if both are one run, for a condition that cannot be used or
-        that no graded session meets, for two conditions that some but not all sessions meet both, for a
-        metric or gate that cannot be used, and if scipy is not installed.
+        Raises InputError if there is no such run, if both are one run, for a choice of sessions that cannot
+        be used or that no graded session meets, for two that some but not all sessions meet both, for a
+        metric or condition that cannot be used, and if scipy is not installed.
         """
         from spangrade.evaluator.grading.selection import chosen_ids, unrecorded
-        from spangrade.evaluator.statistics.comparison.by import condition
+        from spangrade.evaluator.statistics.comparison.by import chosen_by
         from spangrade.evaluator.statistics.comparison.compare import compare
-        from spangrade.evaluator.statistics.comparison.gate import (
+        from spangrade.evaluator.statistics.comparison.condition import (
             Compared,
-            Gate,
+            LossCondition,
             at_least_compared,
             judge,
-            parse_gate,
+            parse_condition,
         )
         from spangrade.evaluator.statistics.comparison.sides import (
             is_file_of_run,
@@ -942,10 +942,10 @@ class Database:
 
         if min_compared is not None and not 0 <= min_compared <= 1:
             raise FieldError("min_compared", f"expected a share from 0 to 1, found {min_compared:g}")
-        gates = [parse_gate(text) for text in several(fail_if)]
+        conditions = [parse_condition(text) for text in several(fail_if)]
         names = (first, second)
         if by is not None:
-            names = (condition(by, first) if isinstance(first, str) else first), condition(by, second)
+            names = (chosen_by(by, first) if isinstance(first, str) else first), chosen_by(by, second)
         texts = [name for name in names if isinstance(name, str)]
         chosen = Selection(where=select) if isinstance(select, str) else select
         if all(map(is_file_of_run, texts)) and not self.stored.exists():
@@ -957,11 +957,11 @@ class Database:
                 if (among := chosen_ids(store, chosen)) is not None:
                     samples = samples[0].of_sessions(among), samples[1].of_sessions(among)
                 without = 0 if by is None else unrecorded(store, by)
-        gated = [gate.metric for gate in gates if isinstance(gate, Gate)]
-        comparison = compare(*samples, several(metrics), gated=gated, allow_changed=allow_changed_questions)
+        named = [one.metric for one in conditions if isinstance(one, LossCondition)]
+        comparison = compare(*samples, several(metrics), named=named, allow_changed=allow_changed_questions)
         if by is not None:
             comparison = comparison._replace(by=by, unrecorded=without)
-        results = [judge(gate, comparison) for gate in gates]
+        results = [judge(one, comparison) for one in conditions]
         if min_compared is not None:
             results.insert(0, at_least_compared(min_compared, comparison))
         return Compared(comparison, tuple(results))

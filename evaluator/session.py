@@ -294,7 +294,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation.
+    """What an agent did in one conversation.
 
     Tuples of records and the state variables are views of their own; where such a field has a `Column`, that
     is their number in the view `sessions`.
@@ -331,7 +331,7 @@ class Session:
     sampled: Annotated[bool, Column("whether traces of the session may have been sampled out")] = False
     sample_ratio: Annotated[
         float | None,
-        Column("share of the conversations that `configure(sample=…)` records; unknown if it is not used"),
+        Column("share of the sessions that `configure(sample=…)` records; unknown if it is not used"),
     ] = None
     agent_version: Annotated[
         str | None,

@@ -52,7 +52,7 @@ def test_each_cell_works_in_a_running_loop_and_shows_what_it_says() -> None:
         (
             "2 sessions: 2 passed",
             "2 sessions: 2 failed",
-            "2 broke, 0 fixed",
+            "2 regressed, 0 fixed",
             "It is on its way.",
             "<td>A1</td>",
         ),

@@ -29,13 +29,13 @@ class Earlier(NamedTuple):
 class FlippedSince(NamedTuple):
     """The flips of the questions that an earlier run has, too.
 
-    `broken` passed then and does not now: by question, the id of a session that passed, None if it answered
-    in none. `questions` is how many both runs have; of those that are `not_known` any more it is inconclusive
-    whether they pass, by question as `broken`.
+    `regressed` passed then and does not now: by question, the id of a session that passed, None if it
+    answered in none. `questions` is how many both runs have; of those that are `not_known` any more it is
+    inconclusive whether they pass, by question as `regressed`.
     """
 
     earlier: Earlier
-    broken: Mapping[str, str | None]
+    regressed: Mapping[str, str | None]
     fixed: tuple[str, ...]
     questions: int
     not_known: Mapping[str, str | None] = MappingProxyType({})
@@ -52,7 +52,7 @@ def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
     both = [question for question in now if question in earlier.passed]
     lost = [question for question in both if earlier.passed[question] and not now[question]]
     failed = {one.question_id for one in run.sessions if one.verdict is Verdict.FAILED}
-    broken = [question for question in lost if question in failed]
+    regressed = [question for question in lost if question in failed]
     fixed = tuple(question for question in both if now[question] and not earlier.passed[question])
     sessions = dict(
         store.query(
@@ -65,7 +65,7 @@ def flips_since(store: Store, run: Run, folder: Path) -> FlippedSince | None:
     )
     return FlippedSince(
         earlier,
-        {one: sessions.get(one) for one in broken},
+        {one: sessions.get(one) for one in regressed},
         fixed,
         len(both),
         {one: sessions.get(one) for one in lost if one not in failed},

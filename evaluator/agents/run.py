@@ -323,7 +323,7 @@ def _of_replay(conversations: Conversations) -> str:
     """Return how far the agent repeated its behaviour."""
     parted = [(task, turn) for task, turn in conversations.parted if turn is not None]
     all_ = len(conversations.parted)
-    text = f"{all_ - len(parted)} of {counted(all_, 'conversation')} replayed to the end"
+    text = f"{all_ - len(parted)} of {counted(all_, 'session')} replayed to the end"
     places = [f"{task.question.id} (repeat {task.repeat}) at turn {turn}" for task, turn in parted]
     return f"{text}; parted: {', '.join(places)}" if places else text
 

@@ -31,7 +31,7 @@ class CompareOptions:
     )
     fail_if: tuple[str, ...] = option(
         (),
-        "A gate: 'worse', 'broken > 0', 'passed worse by 5 points', 'cost worse by 5%'; repeatable.",
+        "A condition: 'worse', 'regressed > 0', 'passed worse by 5 points', 'cost worse by 5%'; repeatable.",
         metavar="'METRIC worse by MARGIN'",
     )
     min_compared: float | None = option(
@@ -50,7 +50,7 @@ class CompareOptions:
 class ComparisonOutput:
     """What is made of a comparison."""
 
-    inconclusive_ok: bool = option(False, "Exit 0 if the data do not settle a gate.")
+    inconclusive_ok: bool = option(False, "Exit 0 if the data do not settle a condition.")
     out: Path | None = option(None, "A folder for comparison.json, comparison.md and comparison.junit.xml.")
 
 
@@ -66,7 +66,8 @@ def compare(
 
     With --all also why sessions of the second run failed, as `show RUN` has it.
 
-    Exit codes: 0 without gates or if all pass, 1 a gate failed, 2 bad input, 4 the data do not settle a gate.
+    Exit codes: 0 without conditions or if all hold, 1 one does not hold, 2 bad input, 4 the data do not
+    settle one.
     """
     from spangrade.evaluator.statistics.comparison.sample_files import folder_of_run
 

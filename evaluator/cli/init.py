@@ -42,7 +42,7 @@ jobs:
         with:
           agent: {agent}
           dataset: golden.json
-          fail-if: {gate}
+          fail-if: {condition}
 """
 
 
@@ -70,9 +70,9 @@ class InitOptions:
 def init(new: InitOptions) -> None:
     """Begin: ask your agent two questions, and write golden.json, spangrade.toml and a workflow for CI.
 
-    Each is asked twice: if the agent did the same, the gate of comparisons is `broken > 0`, else `worse`. It
-    is shown with what the agent did, and written once you confirm it. Nothing that is there is overwritten:
-    run it again for more questions. `spangrade run` then needs no options.
+    Each is asked twice: if the agent did the same, the condition on comparisons is `regressed > 0`, else
+    `worse`. It is shown with what the agent did, and written once you confirm it. Nothing that is there is
+    overwritten: run it again for more questions. `spangrade run` then needs no options.
     """
     from spangrade.evaluator.agents.draft import draft_of, id_of, is_steady, short_reply
 
@@ -94,7 +94,7 @@ def init(new: InitOptions) -> None:
         default = short_reply(session)
         text = typer.prompt("The reply must contain (- for nothing)", default=default or "-")
         drafts.append(draft_of(session, question["id"], "" if text == "-" else text))
-    _write(new, drafts, "broken > 0" if steady else "worse")
+    _write(new, drafts, "regressed > 0" if steady else "worse")
 
 
 def _known_ids() -> list[str]:
@@ -127,7 +127,7 @@ def _show(session: Session) -> None:
         out.print(part)
 
 
-def _write(new: InitOptions, drafts: list[dict[str, Any]], gate: str) -> None:
+def _write(new: InitOptions, drafts: list[dict[str, Any]], condition: str) -> None:
     """Write what is missing, each after it is confirmed, and say what there is already."""
     from spangrade.converters.datasets.files import create_text
     from spangrade.converters.datasets.golden import append
@@ -153,12 +153,15 @@ def _write(new: InitOptions, drafts: list[dict[str, Any]], gate: str) -> None:
     lines += [
         f'dataset = "{_GOLDEN}"',
         "",
-        "[options.compare]  # the gate of two runs",
-        f'fail_if = ["{gate}"]',
+        "[options.compare]  # the condition on two runs",
+        f'fail_if = ["{condition}"]',
     ]
     settings = "\n".join(["[run]", *lines, ""])
     named = agent if not new.is_url else f'""  # a server: start it before, and give options: --http {agent}'
-    for path, text in ((_SETTINGS, settings), (_WORKFLOW, _WORKFLOW_TEXT.format(agent=named, gate=gate))):
+    for path, text in (
+        (_SETTINGS, settings),
+        (_WORKFLOW, _WORKFLOW_TEXT.format(agent=named, condition=condition)),
+    ):
         if path.exists():
             print_line(f"{path}: it is there, and stays as it is")
             continue

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from spangrade import Database, ExitCode, Run
     from spangrade.evaluator.agents.earlier import FlippedSince
-    from spangrade.evaluator.statistics.comparison.gate import Compared
+    from spangrade.evaluator.statistics.comparison.condition import Compared
     from spangrade.evaluator.watch.options import ScoresTo
     from spangrade.evaluator.watch.send_scores import SentScores
     from spangrade.tracer.span import Problem

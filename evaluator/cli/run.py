@@ -100,8 +100,8 @@ class ThisRun:
     )
     fail_if: tuple[str, ...] = option(
         (),
-        "A gate of the comparison, which then decides in place of failed sessions: 'broken > 0' if repeats "
-        "of a question agree, else 'worse'; repeatable.",
+        "A condition on the comparison, which then decides in place of failed sessions: 'regressed > 0' if "
+        "repeats of a question agree, else 'worse'; repeatable.",
         metavar="'METRIC worse by MARGIN'",
     )
     accept: bool = option(
@@ -128,7 +128,7 @@ def run(
     """Run an agent over golden questions, each in a session of its own, and grade the sessions.
 
     Exit codes: 0 all passed, 1 a session failed, 2 bad input, 3 a metric or judge broke, 4 inconclusive, 130
-    interrupted; with --fail-if, 1 if a gate of the comparison failed, 4 if the data do not settle one.
+    interrupted; with --fail-if, 1 if a condition on the comparison failed, 4 if the data do not settle one.
     """
     compare, fail_if = this.compare, this.fail_if
     if fail_if and compare is None:
@@ -162,8 +162,8 @@ def run(
 
         more: dict[str, Any] = {} if compared is None else {"comparison": comparison_json(*compared)}
         if flips is not None:
-            broken, fixed = list(flips.broken), list(flips.fixed)
-            found = {"broken": broken, "fixed": fixed, "not_known": list(flips.not_known)}
+            regressed, fixed = list(flips.regressed), list(flips.fixed)
+            found = {"regressed": regressed, "fixed": fixed, "not_known": list(flips.not_known)}
             more = {"flips": {"run_id": flips.earlier.run_id, **found}}
         if sent is not None:
             more["sent"] = sent.to_json()

@@ -185,7 +185,7 @@ class Tools:
         values = comparison_json(*compared)
         sides = {side: {key: values[side][key] for key in ("run", "run_id")} for side in ("first", "second")}
         items: list[Any] = [{"summary": [f"{line.mark} {line.text}".strip() for line in lines], **sides}]
-        for kind in ("broken", "inconclusive_in_second", "fixed", "inconclusive_in_first"):
+        for kind in ("regressed", "inconclusive_in_second", "fixed", "inconclusive_in_first"):
             items += [{kind: _flip(one)} for one in values[kind]]
         items += [
             _moved(one) for one in sorted(values["metrics"], key=lambda one: one["change"] not in _MOVED)
@@ -196,7 +196,10 @@ class Tools:
             if values[key]
         ]
         about = {"compared": values["compared"]}
-        then = ["session: of a broken question, the session that failed and the one before", "explain: a run"]
+        then = [
+            "session: of a regressed question, the session that failed and the one before",
+            "explain: a run",
+        ]
         return self._answer(about, items, offset, _LINE, "session with part=scores", then)
 
     def explain(

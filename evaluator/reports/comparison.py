@@ -20,12 +20,12 @@ from spangrade.evaluator.reports.headline import (
     headlines,
     left_out,
 )
-from spangrade.evaluator.reports.junit import write_gates
+from spangrade.evaluator.reports.junit import write_conditions
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code, table_lines
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
+from spangrade.evaluator.statistics.comparison.condition import Compared, ConditionOutcome, ConditionResult
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.gate import Compared, GateOutcome, GateResult
 from spangrade.evaluator.statistics.comparison.sample import Graded, Replayed, is_judged
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.base.canonical_json import dumps
@@ -39,16 +39,16 @@ _STYLES = {
     Change.WORSE: "red",
     Change.NONE: "dim",
     Change.TOO_LITTLE: "yellow",
-    GateOutcome.PASSED: "green",
-    GateOutcome.FAILED: "red",
-    GateOutcome.UNSETTLED: "yellow",
+    ConditionOutcome.PASSED: "green",
+    ConditionOutcome.FAILED: "red",
+    ConditionOutcome.UNSETTLED: "yellow",
 }
 _COLUMNS = ("metric", "first", "second", "difference (interval)", "p", "change", "questions")
 _FLIP_COLUMNS = ("question", "passed", "paths part at", "reason")
 _LIMITS = {"change": 200, "reason": 200}  # characters in Markdown; of other columns MAX_NAME
 
 
-def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) -> dict[str, Any]:
+def comparison_json(comparison: Comparison, conditions: Sequence[ConditionResult] = ()) -> dict[str, Any]:
     """Return a comparison as JSON values; null is unknown."""
     return {
         **{
@@ -65,7 +65,7 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
         "metrics": [_metric_json(change) for change in comparison.metrics],
         **{
             kind: [_flip_json(flip) for flip in getattr(comparison, kind)]
-            for kind in ("fixed", "broken", "inconclusive_in_first", "inconclusive_in_second")
+            for kind in ("fixed", "regressed", "inconclusive_in_first", "inconclusive_in_second")
         },
         "only_in_first": list(comparison.only_in_first),
         "only_in_second": list(comparison.only_in_second),
@@ -80,13 +80,13 @@ def comparison_json(comparison: Comparison, gates: Sequence[GateResult] = ()) ->
         "metrics_only_in_second": list(comparison.metrics_only_in_second),
         "unrecorded": comparison.unrecorded,
         "careful": list(comparison.careful),
-        "gates": [gate._asdict() for gate in gates],
+        "conditions": [one._asdict() for one in conditions],
     }
 
 
-def comparison_tables(comparison: Comparison, gates: Sequence[GateResult] = ()) -> RenderableType:
-    """Return all of a comparison as tables: the headline, what changed, and the gates."""
-    heads = (*comparison.careful, *headlines(comparison, gates))
+def comparison_tables(comparison: Comparison, conditions: Sequence[ConditionResult] = ()) -> RenderableType:
+    """Return all of a comparison as tables: the headline, what changed, and the conditions."""
+    heads = (*comparison.careful, *headlines(comparison, conditions))
     parts: list[RenderableType] = [cell(line) for line in heads]
     metrics = Table(*_COLUMNS)
     for change in comparison.metrics:
@@ -100,9 +100,11 @@ def comparison_tables(comparison: Comparison, gates: Sequence[GateResult] = ()) 
             made.add_row(*(cell(text) for text in _flip_cells(flip)))
         parts.append(made)
     parts += [cell(line) for line in _lines(comparison)]
-    for gate in gates:
-        outcome = (gate.outcome.text, _STYLES[gate.outcome])
-        parts.append(Text.assemble(cell(f"gate '{gate.gate}': "), outcome, cell(f"; {found_text(gate)}")))
+    for one in conditions:
+        outcome = (one.outcome.text, _STYLES[one.outcome])
+        parts.append(
+            Text.assemble(cell(f"condition '{one.condition}': "), outcome, cell(f"; {found_text(one)}"))
+        )
     return Group(*parts)
 
 
@@ -115,19 +117,23 @@ def interval_lines(comparison: Comparison) -> Iterator[str]:
         )
 
 
-def comparison_markdown(comparison: Comparison, gates: Sequence[GateResult] = (), head: str = "") -> str:
+def comparison_markdown(
+    comparison: Comparison, conditions: Sequence[ConditionResult] = (), head: str = ""
+) -> str:
     """Return a comparison for a comment on a pull request, in bounded length; recorded text in code spans.
 
-    The `head` and the gates come first, what flipped after them, and the metrics last, folded.
+    The `head` and the conditions come first, what flipped after them, and the metrics last, folded.
     """
     lines = [f"## spangrade: {code(comparison.first.label)} against {code(comparison.second.label)}", ""]
-    lines += [head, ""] if head else [line for text in headlines(comparison, gates) for line in (text, "")]
+    lines += (
+        [head, ""] if head else [line for text in headlines(comparison, conditions) for line in (text, "")]
+    )
     lines += [
-        f"- gate {code(gate.gate)}: **{gate.outcome.text}**; {code(found_text(gate), 400)}"
-        for gate in gates[:MAX_LISTED]
+        f"- condition {code(one.condition)}: **{one.outcome.text}**; {code(found_text(one), 400)}"
+        for one in conditions[:MAX_LISTED]
     ]
-    lines += [f"- and {len(gates) - MAX_LISTED} more"] if len(gates) > MAX_LISTED else []
-    lines += [*([""] if gates else []), "<details><summary>All of the comparison</summary>", ""]
+    lines += [f"- and {len(conditions) - MAX_LISTED} more"] if len(conditions) > MAX_LISTED else []
+    lines += [*([""] if conditions else []), "<details><summary>All of the comparison</summary>", ""]
     for title, flips in _flip_groups(comparison):
         lines += [f"### {title}", "", *_markdown_table(_FLIP_COLUMNS, map(_flip_cells, flips[:MAX_LISTED]))]
         if len(flips) > MAX_LISTED:
@@ -156,12 +162,12 @@ def write_comparison(
     if run is None:
         head = head_of_comparison(compared, code, stored)
     else:
-        head = head_of_run(run, compared, stored=stored, code=code if compared.gates else None)
+        head = head_of_run(run, compared, stored=stored, code=code if compared.conditions else None)
     with replacing(folder) as new, writing(folder):
         create_text(new / "comparison.json", dumps(comparison_json(*compared), indent=True))
         create_text(new / "comparison.md", comparison_markdown(*compared, head=as_markdown(head)))
         name = f"spangrade compare {compared.comparison.first.label} {compared.comparison.second.label}"
-        write_gates(compared.gates, new / "comparison.junit.xml", name)
+        write_conditions(compared.conditions, new / "comparison.junit.xml", name)
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -244,7 +250,7 @@ def _metric_cells(change: MetricChange) -> list[str]:
 def _flip_groups(comparison: Comparison) -> Iterator[tuple[str, Sequence[Flip]]]:
     """Yield the questions that flipped, by kind, each kind with a title."""
     for title, flips in (
-        ("Broken", comparison.broken),
+        ("Regressed", comparison.regressed),
         ("Fixed", comparison.fixed),
         ("Inconclusive or broken in the first only", comparison.inconclusive_in_first),
         ("Inconclusive or broken in the second only", comparison.inconclusive_in_second),
@@ -305,10 +311,10 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _replay_line(replayed: Sequence[Replayed], side: str) -> Iterator[str]:
-    """Yield how many conversations were replayed to the end, and where the paths of the others parted."""
+    """Yield how many sessions were replayed to the end, and where the paths of the others parted."""
     parted = [one for one in replayed if one.parted_at is not None]
     if replayed:
-        text = f"{len(replayed) - len(parted)} of {counted(len(replayed), 'conversation')} of the {side}"
+        text = f"{len(replayed) - len(parted)} of {counted(len(replayed), 'session')} of the {side}"
         places = [f"{one.question_id or one.session_id} at turn {one.parted_at}" for one in parted]
         more = f" and {len(places) - MAX_LISTED} more" if len(places) > MAX_LISTED else ""
         shown = f"; parted: {', '.join(places[:MAX_LISTED])}{more}" if places else ""

@@ -23,9 +23,9 @@ MAX_LINE = 200  # characters
 
 
 def flips_of(comparison: Comparison) -> list[Flip]:
-    """Return the questions that flipped, the broken ones first."""
+    """Return the questions that flipped, those that regressed first."""
     flips = (
-        *comparison.broken,
+        *comparison.regressed,
         *comparison.inconclusive_in_second,
         *comparison.fixed,
         *comparison.inconclusive_in_first,

@@ -19,13 +19,18 @@ from spangrade.evaluator.reports.repeats import repeats_line
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
 from spangrade.evaluator.statistics.clusters import what_went_wrong
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison
-from spangrade.evaluator.statistics.comparison.gate import Compared, GateOutcome, GateResult, compared_text
+from spangrade.evaluator.statistics.comparison.condition import (
+    Compared,
+    ConditionOutcome,
+    ConditionResult,
+    compared_text,
+)
 from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.terminal import counted, printable
 from spangrade.tracer.store.stored import Stored
 
-_BROKEN_LINES = 5  # what broke, of the ten
+_FAILING_LINES = 5  # what fails, of the ten
 _MAX_NAMED = 5  # questions in a line
 _MAX_LINE = 300  # characters
 
@@ -84,14 +89,14 @@ def head_of_run(
     notes = list(_notes_of(run))
     if compared is not None:
         flipped = _flipped(compared.comparison)
-        broken = {one.name for one in flipped}
-        before = dict.fromkeys(one.name for one in failing if one.name not in broken)
+        regressed = {one.name for one in flipped}
+        before = dict.fromkeys(one.name for one in failing if one.name not in regressed)
         lines = [*_careful(compared.comparison), *lines, HeadLine(_against(compared))]
         notes = [*_moved(compared.comparison, before), *notes]
         failing = flipped or failing
     elif flips is not None:
-        passed_before = flips.broken
-        found = f"{len(passed_before)} broke, {len(flips.fixed)} fixed"
+        passed_before = flips.regressed
+        found = f"{len(passed_before)} regressed, {len(flips.fixed)} fixed"
         found += f", {len(flips.not_known)} not known any more" if flips.not_known else ""
         passed_before = {**passed_before, **flips.not_known}
         lines.append(HeadLine(f"against {flips.earlier.name}: {found}"))
@@ -126,11 +131,11 @@ def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None
         HeadLine(_against(compared)),
     ]
     flipped = _flipped(compared.comparison)
-    broken = {one.name for one in flipped}
+    regressed = {one.name for one in flipped}
     before = [
         key
         for key, graded in second.by_key().items()
-        if key not in broken and any(one.verdict in (Verdict.FAILED, Verdict.BROKEN) for one in graded)
+        if key not in regressed and any(one.verdict in (Verdict.FAILED, Verdict.BROKEN) for one in graded)
     ]
     notes = list(_moved(compared.comparison, before))
     return [*lines, *_end(flipped, notes, compared, stored, code, "", second.label)]
@@ -163,20 +168,24 @@ def as_markdown(lines: Iterable[HeadLine]) -> str:
     return "\n".join(["```diff", *made, "```"])
 
 
-def headlines(comparison: Comparison, gates: Sequence[GateResult] = ()) -> list[str]:
+def headlines(comparison: Comparison, conditions: Sequence[ConditionResult] = ()) -> list[str]:
     """Return what `passed` shows, if it is compared, and how many questions can be.
 
-    Where a gate did not hold, no word of a test stands beside it that says less.
+    Where a condition did not hold, no word of a test stands beside it that says less.
     """
     shown = comparison.headline
-    if any(one.outcome is not GateOutcome.PASSED for one in gates):
+    if any(one.outcome is not ConditionOutcome.PASSED for one in conditions):
         shown = shown.partition(f": {Change.NONE}")[0]
     return [*([shown] if shown else []), compared_text(comparison)]
 
 
-def found_text(gate: GateResult) -> str:
-    """Return the expectation of a gate, and its reason."""
-    return f"expected at most {gate.accepted}; {gate.reason}" if gate.accepted else gate.reason
+def found_text(condition: ConditionResult) -> str:
+    """Return the expectation of a condition, and its reason."""
+    return (
+        f"expected at most {condition.accepted}; {condition.reason}"
+        if condition.accepted
+        else condition.reason
+    )
 
 
 def left_out(comparison: Comparison) -> Iterator[str]:
@@ -204,15 +213,14 @@ def _end(
 ) -> Iterator[HeadLine]:
     ways = _ways(failing)
     failing = [one for way in ways for one in way]
-    yield from _broken_lines(ways, stored)
+    yield from _failing_lines(ways, stored)
     notes = [
-        *([f"{len(ways) - _BROKEN_LINES} more ways to fail"] if len(ways) > _BROKEN_LINES else []),
+        *([f"{len(ways) - _FAILING_LINES} more ways to fail"] if len(ways) > _FAILING_LINES else []),
         *notes,
     ]
     if notes:
         yield HeadLine(f"also: {'; '.join(notes)}")
-    gates = () if compared is None else compared.gates
-    if code or gates:
+    if code or (compared is not None and compared.conditions):
         yield HeadLine(f"exit code {int(code)}: {_meaning(code, compared)}")
     if code:
         yield HeadLine(
@@ -221,11 +229,15 @@ def _end(
 
 
 def _meaning(code: ExitCode, compared: Compared | None) -> str:
-    """Return what an exit code means; where gates decided, which did not hold, and why."""
-    if compared is None or not compared.gates or code != compared.exit_code():
+    """Return what an exit code means; where conditions decided, which did not hold, and why."""
+    if compared is None or not compared.conditions or code != compared.exit_code():
         return _MEANINGS.get(code, "")
-    decisive = [one for one in compared.gates if one.outcome is not GateOutcome.PASSED] or compared.gates
-    return " · ".join(f"gate '{one.gate}': {one.outcome.text}; {found_text(one)}" for one in decisive)
+    decisive = [
+        one for one in compared.conditions if one.outcome is not ConditionOutcome.PASSED
+    ] or compared.conditions
+    return " · ".join(
+        f"condition '{one.condition}': {one.outcome.text}; {found_text(one)}" for one in decisive
+    )
 
 
 def _next(failing: Sequence[_NotPassed], code: ExitCode, more: str, run: str) -> list[str]:
@@ -237,14 +249,14 @@ def _next(failing: Sequence[_NotPassed], code: ExitCode, more: str, run: str) ->
 
 
 def _against(compared: Compared) -> str:
-    comparison, gates = compared
-    return f"against {comparison.first.label}: {'; '.join(headlines(comparison, gates))}"
+    comparison, conditions = compared
+    return f"against {comparison.first.label}: {'; '.join(headlines(comparison, conditions))}"
 
 
 def _flipped(comparison: Comparison) -> list[_NotPassed]:
     """Return the questions that passed before and do not now."""
     found = []
-    for flip in dict.fromkeys((*comparison.broken, *comparison.inconclusive_in_second)):
+    for flip in dict.fromkeys((*comparison.regressed, *comparison.inconclusive_in_second)):
         now = next((one for one in flip.second if one.verdict != Verdict.PASSED), flip.second[0])
         before, _ = sessions_of(flip)
         found.append(_NotPassed(flip.key, now.verdict, now.reason, now.session_id, before))
@@ -263,10 +275,10 @@ def _ways(failing: Sequence[_NotPassed]) -> list[list[_NotPassed]]:
     return [each for _, each in ordered]
 
 
-def _broken_lines(ways: Sequence[Sequence[_NotPassed]], stored: Stored | None) -> Iterator[HeadLine]:
+def _failing_lines(ways: Sequence[Sequence[_NotPassed]], stored: Stored | None) -> Iterator[HeadLine]:
     """Yield a line for each way to fail and, while there is room, what differs in its first session."""
-    room = _BROKEN_LINES - len(ways)
-    for way in ways[:_BROKEN_LINES]:
+    room = _FAILING_LINES - len(ways)
+    for way in ways[:_FAILING_LINES]:
         first = way[0]
         names = dict.fromkeys(one.name for one in way)
         what = first.reason if len(way) == 1 else what_went_wrong(first.reason)

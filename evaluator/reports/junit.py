@@ -20,7 +20,7 @@ from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.reports.json import places_text
 from spangrade.evaluator.reports.repeats import repeats_properties
-from spangrade.evaluator.statistics.comparison.gate import GateOutcome, GateResult
+from spangrade.evaluator.statistics.comparison.condition import ConditionOutcome, ConditionResult
 from spangrade.tracer.base.terminal import printable
 
 MAX_MESSAGE = 300  # characters
@@ -59,19 +59,19 @@ def write_junit(run: Run, sessions: Iterable[Mapping[str, Any]], file: Path, at:
         out.write(b"</testsuite></testsuites>")
 
 
-def write_gates(gates: Sequence[GateResult], file: Path, name: str) -> None:
-    """Write the gates of a comparison as a suite with that name; one that is not settled is a failure."""
-    failures = sum(gate.outcome is not GateOutcome.PASSED for gate in gates)
-    totals = {"tests": len(gates), "failures": failures}
+def write_conditions(conditions: Sequence[ConditionResult], file: Path, name: str) -> None:
+    """Write the conditions on a comparison as a suite with that name; one not settled is a failure."""
+    failures = sum(one.outcome is not ConditionOutcome.PASSED for one in conditions)
+    totals = {"tests": len(conditions), "failures": failures}
     cases = [
         _element(
             "testcase",
-            {"classname": "compare", "name": gate.gate},
+            {"classname": "compare", "name": one.condition},
             ""
-            if gate.outcome is GateOutcome.PASSED
-            else _result_element("failure", gate.outcome, gate.reason, gate.reason),
+            if one.outcome is ConditionOutcome.PASSED
+            else _result_element("failure", one.outcome, one.reason, one.reason),
         )
-        for gate in gates
+        for one in conditions
     ]
     suite = _element("testsuite", {"name": name, **totals}, "".join(cases))
     with create(file) as out:

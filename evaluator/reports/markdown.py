@@ -15,8 +15,8 @@ from spangrade.evaluator.reports.headline import as_markdown, head_of_run
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
+    condition_line,
     flaky_rows,
-    gate_line,
     more_flaky,
     rate_rows,
     repeats_line,
@@ -105,7 +105,7 @@ def _metrics_table(run: Run) -> Iterator[str]:
 def _repeats(repeats: Repeats) -> Iterator[str]:
     yield from ("", "### Repeats", "", code(repeats_line(repeats), MAX_REASON), "")
     yield from _table(RATE_COLUMNS, rate_rows(repeats))
-    yield from ("", code(gate_line(repeats), MAX_REASON))
+    yield from ("", code(condition_line(repeats), MAX_REASON))
     if repeats.flaky:
         yield from ("", f"### Flaky: {len(repeats.flaky)}", "")
         yield from _table(FLAKY_COLUMNS, flaky_rows(repeats))

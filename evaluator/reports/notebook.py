@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 if TYPE_CHECKING:
     from spangrade.evaluator.grading.run import Run
     from spangrade.evaluator.session import Session
-    from spangrade.evaluator.statistics.comparison.gate import Compared
+    from spangrade.evaluator.statistics.comparison.condition import Compared
 
 _WIDTH = 120
 _FORMAT = '<pre style="overflow-x:auto;line-height:1.3">{code}</pre>'

@@ -53,12 +53,12 @@ def repeats_line(repeats: Repeats) -> str:
     return text
 
 
-def gate_line(repeats: Repeats) -> str:
-    """Return which gate fits an agent with these repeats."""
+def condition_line(repeats: Repeats) -> str:
+    """Return which condition fits an agent with these repeats."""
     why = (
         f"{counted(len(repeats.flaky), 'question')} passed at times" if repeats.flaky else "all repeats agree"
     )
-    return f"{why}: `--fail-if '{repeats.gate}'` fits in a comparison with this run"
+    return f"{why}: `--fail-if '{repeats.condition}'` fits in a comparison with this run"
 
 
 def more_flaky(repeats: Repeats) -> str:

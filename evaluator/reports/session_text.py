@@ -94,7 +94,7 @@ def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore])
         f"first response after {_or_unknown(latency.first_response_s)}",
     )
     if s.sample_ratio is not None:
-        made.add_row("sample", f"recorded whole; {s.sample_ratio:.4g} of all conversations are")
+        made.add_row("sample", f"recorded whole; {s.sample_ratio:.4g} of all sessions are")
     return made
 
 

@@ -14,8 +14,8 @@ from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.reports.repeats import (
     FLAKY_COLUMNS,
     RATE_COLUMNS,
+    condition_line,
     flaky_rows,
-    gate_line,
     more_flaky,
     rate_rows,
     repeats_line,
@@ -119,7 +119,7 @@ def _metrics_table(run: Run) -> Table:
 def _repeats_tables(repeats: Repeats) -> RenderableType:
     """Return the rates and the flaky questions as tables."""
     parts: list[RenderableType] = []
-    more = [gate_line(repeats), *filter(None, [more_flaky(repeats)])]
+    more = [condition_line(repeats), *filter(None, [more_flaky(repeats)])]
     for line, columns, rows in (
         (f"repeats: {repeats_line(repeats)}", RATE_COLUMNS, rate_rows(repeats)),
         (f"flaky: {counted(len(repeats.flaky), 'question')}", FLAKY_COLUMNS, flaky_rows(repeats)),

@@ -230,7 +230,7 @@ def difference_shown(difference: Difference | TooLittle, unit: str) -> str:
 
 def _groups(comparison: Comparison) -> Sequence[tuple[str, str, Sequence[Flip]]]:
     return (
-        ("Broken", "failed", comparison.broken),
+        ("Regressed", "failed", comparison.regressed),
         ("Fixed", "passed", comparison.fixed),
         ("Inconclusive or broken in the first run only", "inconclusive", comparison.inconclusive_in_first),
         ("Inconclusive or broken in the second run only", "inconclusive", comparison.inconclusive_in_second),

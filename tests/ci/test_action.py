@@ -162,7 +162,7 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     assert "## spangrade `my-branch`: failed" in summary
     assert kept[:-1] == of_others
     assert kept[-1]["body"].startswith("<!-- spangrade -->\n\n## spangrade: ")
-    assert "1 broke, 0 fixed" in kept[-1]["body"].partition("```\n")[0]
+    assert "1 regressed, 0 fixed" in kept[-1]["body"].partition("```\n")[0]
     assert "Broken: 1" in kept[-1]["body"]
     assert (tmp_path / "spangrade-report" / "report.html").exists()
 
@@ -197,7 +197,7 @@ def test_gates_of_the_comparison_decide_in_place_of_failed_sessions(
     (tmp_path / "shop.py").write_text(AGENT)
     (tmp_path / "golden.json").write_text(json.dumps({"golden_questions": [QUESTION]}))
     (tmp_path / "lazy").touch()
-    inputs = {"agent": "shop.py:answer", "dataset": "golden.json", "fail-if": "broken > 0\n"}
+    inputs = {"agent": "shop.py:answer", "dataset": "golden.json", "fail-if": "regressed > 0\n"}
     assert run_action(tmp_path, comments[0], **inputs)[0] == 1
     assert run_action(tmp_path, comments[0], base="main", **inputs)[0] == 0
 
@@ -212,7 +212,7 @@ def test_an_inconclusive_gate_worse_is_a_warning_unless_the_job_asks_for_an_erro
     assert run_action(tmp_path, comments[0], **inputs)[0] == 0
     (tmp_path / "lazy").touch()
     code, summary = run_action(tmp_path, comments[0], base="main", **inputs)
-    assert (code, "- gate `worse`: **inconclusive**" in summary) == (0, True)
+    assert (code, "- condition `worse`: **inconclusive**" in summary) == (0, True)
     assert run_action(tmp_path, comments[0], base="main", inconclusive="error", **inputs)[0] == 4
     margin = {**inputs, "fail-if": "worse\npassed worse by 5 points\n"}
     assert run_action(tmp_path, comments[0], base="main", **margin)[0] == 4

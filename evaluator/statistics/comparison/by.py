@@ -22,7 +22,7 @@ _CONDITIONS = {
 }
 
 
-def condition(by: str, value: str) -> str:
+def chosen_by(by: str, value: str) -> str:
     """Return the condition on sessions of a version of the agent, of a prompt, or of a model.
 
     Raises FieldError for another `by`.

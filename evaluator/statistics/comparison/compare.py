@@ -76,7 +76,7 @@ class MetricChange(NamedTuple):
     `first` and `second` are its means over the questions compared, None without any; `questions` is their
     number, that of the smaller sample if they are not the same. `tested` says why if there is too little data
     for a difference. `corrected_p` is its p-value corrected by Holm's method for its family: `passed` alone,
-    the metrics of gates, all others. `error` is the error with which it is tested there. `pairs` are the
+    the metrics of conditions, all others. `error` is the error with which it is tested there. `pairs` are the
     questions that it is about, also those without a value in both. `note` says what it was measured by
     otherwise in the second sample. `judge_error` is that of the judge who rated it, None if there is none or
     its error is not known.
@@ -139,7 +139,7 @@ class Comparison(NamedTuple):
     second: Sample
     metrics: tuple[MetricChange, ...]
     fixed: tuple[Flip, ...]
-    broken: tuple[Flip, ...]
+    regressed: tuple[Flip, ...]
     inconclusive_in_first: tuple[Flip, ...]
     inconclusive_in_second: tuple[Flip, ...]
     only_in_first: tuple[str, ...]
@@ -160,15 +160,15 @@ class Comparison(NamedTuple):
 
     @property
     def flips(self) -> str:
-        """How many questions broke and were fixed, whatever is unknown of them: `7 broke, 0 fixed`."""
-        broken, fixed = self.passed.flipped
-        decided = {*broken, *fixed}
+        """How many questions broke and were fixed, whatever is unknown of them: `7 regressed, 0 fixed`."""
+        regressed, fixed = self.passed.flipped
+        decided = {*regressed, *fixed}
         lost = sum(
             one.key not in decided and all(each.verdict not in _OPEN for each in one.first)
             for one in self.inconclusive_in_second
         )
         others = self.passed.undecided - lost
-        parts = [f"{len(broken)} broke, {len(fixed)} fixed"]
+        parts = [f"{len(regressed)} regressed, {len(fixed)} fixed"]
         parts += [f"{lost} not known any more"] if lost else []
         parts += [f"{others} not known"] if others > 0 else []
         return ", ".join(parts)
@@ -201,7 +201,7 @@ class Comparison(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """What `passed` shows, as `7 broke, 0 fixed: worse`; empty if it cannot be compared."""
+        """What `passed` shows, as `7 regressed, 0 fixed: worse`; empty if it cannot be compared."""
         passed = next((each for each in self.metrics if each.metric == PASSED), None)
         if passed is None or passed.first is None or passed.second is None:
             return self.flips if self.inconclusive_in_second and self.passed.is_paired else ""
@@ -216,12 +216,12 @@ def compare(
     second: Sample,
     only: Collection[str] = (),
     *,
-    gated: Collection[str] = (),
+    named: Collection[str] = (),
     allow_changed: bool = False,
 ) -> Comparison:
-    """Compare two samples, by `only` these metrics if any are named; `gated` are those that gates name.
+    """Compare two samples, by `only` these metrics if any are named; `named` are those that conditions name.
 
-    `passed` is tested alone, then the metrics of gates as one family, then all others as one.
+    `passed` is tested alone, then the metrics of conditions as one family, then all others as one.
 
     Questions that expect something else in the second sample, and metrics that were measured by another
     version, gate or judge, are compared only with `allow_changed`. Raises InputError for a metric that
@@ -253,7 +253,7 @@ def compare(
     return Comparison(
         first,
         second,
-        tuple(_corrected(changes, gated)),
+        tuple(_corrected(changes, named)),
         _flips(both, _is_broken, _FAILING, of_first=True),
         _flips(both, _is_broken, _FAILING, of_first=False),
         _flips(both, _is_only_open, _OPEN, of_first=True),
@@ -363,9 +363,9 @@ def _judge_error(name: str, first: Sample, second: Sample) -> MeasuredError | No
     return judge_error(first.labelled.get(name) or second.labelled.get(name))
 
 
-def _corrected(changes: Sequence[MetricChange], gated: Collection[str]) -> list[MetricChange]:
+def _corrected(changes: Sequence[MetricChange], named: Collection[str]) -> list[MetricChange]:
     """Return the changes with their p-values corrected for the number of metrics of their family."""
-    named = {*gated, *(name.rpartition(".")[0] for name in gated)}
+    named = {*named, *(name.rpartition(".")[0] for name in named)}
     families: dict[int, list[int]] = {}
     for index, change in enumerate(changes):
         if change.tested.p_value is not None:

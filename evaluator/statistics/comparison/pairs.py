@@ -80,17 +80,17 @@ class Pairs(NamedTuple):
 
     @property
     def flipped(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The pairs that broke, and that were fixed, whatever the unknown shares are."""
-        broken, fixed = (list(compress(self.keys, each.tolist())) for each in self._flips())
-        return broken, fixed
+        """The pairs that regressed, and that were fixed, whatever the unknown shares are."""
+        regressed, fixed = (list(compress(self.keys, each.tolist())) for each in self._flips())
+        return regressed, fixed
 
     @property
     def undecided(self) -> int:
         """How many pairs are not known in full, without those that flipped all the same."""
         if not self.is_paired:
             return 0
-        broken, fixed = self._flips()
-        return int((~(self.of_first.are_known & self.of_second.are_known | broken | fixed)).sum())
+        regressed, fixed = self._flips()
+        return int((~(self.of_first.are_known & self.of_second.are_known | regressed | fixed)).sum())
 
     def filled(self, in_first: float, in_second: float) -> tuple[ByQuestion, ByQuestion]:
         """Return all questions, with one value in place of all that is unknown on each side."""

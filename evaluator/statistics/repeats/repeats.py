@@ -36,15 +36,15 @@ class Repeats(NamedTuple):
     runs: int = 1
 
     @property
-    def gate(self) -> str:
-        """The gate of `compare` that fits: `broken > 0` if all repeats of a question agree, else `worse`."""
-        return "worse" if self.flaky else "broken > 0"
+    def condition(self) -> str:
+        """What fits as `--fail-if`: `regressed > 0` if all repeats of a question agree, else `worse`."""
+        return "worse" if self.flaky else "regressed > 0"
 
     def to_json(self) -> dict[str, Any]:
         """Return the repeats as JSON values; the bounds of an interval are null below 20 questions."""
         return {
             **self._asdict(),
-            "gate": self.gate,
+            "condition": self.condition,
             "rates": [
                 {
                     **one._asdict(),

@@ -59,14 +59,14 @@ def test_runs_of_an_agent_that_was_edited_in_between_repeat_nothing(shop):
     run = ("run", "repeating.py:answer", "golden.json", "--repeat", "2", "--name")
     first = spangrade(*run, "main", "--all")
     assert first.code == 0
-    assert "all repeats agree: `--fail-if 'broken > 0'` fits in a comparison with this run" in "\n".join(
+    assert "all repeats agree: `--fail-if 'regressed > 0'` fits in a comparison with this run" in "\n".join(
         first.out
     )
     (shop / "lazy").touch()
     assert spangrade(*run, "lazy").code == 1
     repeats = graded()["repeats"]
     assert (repeats["questions"], repeats["sessions"], repeats["runs"]) == (6, 12, 2)
-    assert (repeats["flaky"], repeats["gate"]) == ([], "broken > 0")
+    assert (repeats["flaky"], repeats["condition"]) == ([], "regressed > 0")
     assert [one["pass_hat_k"]["mean"] for one in repeats["rates"]] == [0.5, 0.5]
 
 
@@ -110,5 +110,5 @@ def test_runs_of_one_declared_version_repeat_each_other(shop):
         environment = {**os.environ, "OTEL_RESOURCE_ATTRIBUTES": "service.version=7"}
         assert subprocess.run(command, env=environment).returncode == (name == "lazy")
     repeats = graded()["repeats"]
-    assert (repeats["questions"], repeats["runs"], repeats["gate"]) == (3, 1, "worse")
+    assert (repeats["questions"], repeats["runs"], repeats["condition"]) == (3, 1, "worse")
     assert [one["question"] for one in repeats["flaky"]] == ["q1", "q2", "q3"]

@@ -112,7 +112,7 @@ def test_a_question_that_flips_is_one_line_of_the_comparison(shop):
     assert f"first  passed → failed  {reason}" in spangrade(*command, "metadata.topic = status", "--all").out
     (shop / "guess").unlink()
     assert (
-        "against base: 0 broke, 0 fixed"
+        "against base: 0 regressed, 0 fixed"
         in spangrade("run", "shop_agent:answer", "golden.json", "--compare", "base").out[1]
     )
 
@@ -120,9 +120,9 @@ def test_a_question_that_flips_is_one_line_of_the_comparison(shop):
 def test_with_gates_the_comparison_decides_in_place_of_failed_sessions(shop):
     run = ["run", "shop_agent.py:answer", "golden.json", "--name"]
     assert spangrade(*run, "base").code == 1
-    assert spangrade(*run, "same", "--compare", "base", "--fail-if", "broken > 0").code == 0
+    assert spangrade(*run, "same", "--compare", "base", "--fail-if", "regressed > 0").code == 0
     (shop / "guess").touch()
-    assert spangrade(*run, "worse", "--compare", "base", "--fail-if", "broken > 0").code == 1
+    assert spangrade(*run, "worse", "--compare", "base", "--fail-if", "regressed > 0").code == 1
 
 
 @pytest.mark.exhaustive

@@ -344,14 +344,12 @@ def test_a_replay_says_the_same_lines_until_the_agents_paths_part(shop):
     assert printed is not None, done.err
     assert printed["grades"][0]["verdict"] == "passed"
     assert shop.answer.asked == asked  # the user's model was not needed
-    assert done.err[0] == "spangrade: replay of r: 1 of 1 conversation replayed to the end"
+    assert done.err[0] == "spangrade: replay of r: 1 of 1 session replayed to the end"
 
     Path("lazy").touch()  # a regression: it says so, and does not do it
     done, printed = run("answer", "--replay", "r")
     assert printed["grades"][0]["verdict"] == "failed"
-    assert done.err[0].endswith(
-        "0 of 1 conversation replayed to the end; parted: return (repeat 1) at turn 3"
-    )
+    assert done.err[0].endswith("0 of 1 session replayed to the end; parted: return (repeat 1) at turn 3")
     Path("lazy").unlink()
 
     Path("sure").touch()
@@ -417,11 +415,11 @@ def test_a_comparison_says_where_the_paths_of_a_replay_part(shop):
         return lines, [sides[side]["replayed"] for side in ("first", "second")]
 
     assert compared("same") == (
-        ["1 of 1 conversation of the second replayed to the end"],
+        ["1 of 1 session of the second replayed to the end"],
         [None, {"sessions": 1, "parted": []}],
     )
     lines, (_, replayed) = compared("after")
-    assert lines == ["0 of 1 conversation of the second replayed to the end; parted: return at turn 3"]
+    assert lines == ["0 of 1 session of the second replayed to the end; parted: return at turn 3"]
     [parted] = replayed["parted"]
     assert (replayed["sessions"], parted["question_id"], parted["parted_at"]) == (1, "return", 3)
     assert parted["session_id"].startswith("return-")

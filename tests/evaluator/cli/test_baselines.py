@@ -22,7 +22,7 @@ from paths import ROOT
 import spangrade as sg
 from spangrade.evaluator.view.compare_page import compare_page
 
-QUESTIONS = 8  # as many as the gate `worse` needs to show a loss
+QUESTIONS = 8  # as many as the condition `worse` needs to show a loss
 AGENT = """import spangrade
 
 def answer(text):
@@ -61,7 +61,7 @@ def run(spangrade: Spangrade, *options: str, agent: str = "agent") -> Done:
     ("named", "baseline"),
     [((), "latest"), (("--name", "main"), "main"), ((), "branch:main"), (("--out", "kept"), "kept")],
 )
-@pytest.mark.parametrize("gate", ["broken > 0", "worse"])
+@pytest.mark.parametrize("gate", ["regressed > 0", "worse"])
 @pytest.mark.exhaustive
 def test_a_baseline_is_that_of_before_the_run(
     named: tuple[str, ...], baseline: str, gate: str, spangrade: Spangrade
@@ -90,7 +90,7 @@ def test_a_baseline_that_no_run_has_is_refused_before_the_agent_is_asked(
     Path("agent.py").write_text("def answer(text):\n    open('asked', 'w').close()\n    return 'shipped'\n")
     if is_empty:
         new_database(Path("spangrade.duckdb"))
-    done = run(spangrade, "--compare", baseline, "--fail-if", "broken > 0")
+    done = run(spangrade, "--compare", baseline, "--fail-if", "regressed > 0")
     assert done.code == 2
     assert command in done.err[-1]
     assert not Path("asked").exists()
@@ -119,7 +119,7 @@ def test_two_names_of_one_run_are_refused_at_every_door(stored: list[str], spang
         db.compare("latest", last)
     with pytest.raises(sg.InputError, match="compared with itself"):
         db.compare(db.baseline("latest"), "two")
-    assert db.compare(db.baseline("one"), "two", fail_if="broken > 0").exit_code() == 1
+    assert db.compare(db.baseline("one"), "two", fail_if="regressed > 0").exit_code() == 1
     with db.stored.reading() as store, pytest.raises(sg.InputError, match="compared with itself"):
         compare_page(store, {"a": "two", "b": last})
 
@@ -129,13 +129,15 @@ def test_other_agents_and_questions_and_rules_are_said_first(stored: list[str], 
     first, _ = stored
     with duckdb.connect("spangrade.duckdb") as connection:
         connection.execute("UPDATE runs SET rules = '0.0.1 abc' WHERE run_id = ?", [first])
-    done = spangrade("compare", "one", "two", "--fail-if", "broken > 0")
+    done = spangrade("compare", "one", "two", "--fail-if", "regressed > 0")
     again = f"`spangrade grade golden.json --of-run {first[:12]} --name one`"
     assert (done.code, done.out[0]) == (4, f"one judged by other rules: {again}")
-    (gate,) = [line for line in done.out if line.startswith("exit code 4: gate 'broken > 0': inconclusive")]
+    (gate,) = [
+        line for line in done.out if line.startswith("exit code 4: condition 'regressed > 0': inconclusive")
+    ]
     assert gate.endswith(f"one judged by other rules: {again}")
     assert spangrade(*shlex.split(again.strip("`"))[1:]).code == 0
-    done = spangrade("compare", "one", "two", "--fail-if", "broken > 0")
+    done = spangrade("compare", "one", "two", "--fail-if", "regressed > 0")
     assert (done.code, done.out[0]) == (1, f"two: {QUESTIONS} sessions: {QUESTIONS} failed")
     questions = json.loads(Path("golden.json").read_text())[:3]
     Path("golden.json").write_text(json.dumps([*questions, {**questions[0], "id": "new"}]))
@@ -153,10 +155,10 @@ def test_a_session_that_became_inconclusive_did_not_break(spangrade: Spangrade) 
     Path("silent.py").write_text("def answer(text):\n    return 'shipped'\n")
     assert run(spangrade, agent="whole").code == 0
     done = run(spangrade, agent="silent")
-    assert (done.code, done.out[1].partition(": ")[2]) == (4, "0 broke, 0 fixed, 1 not known any more")
+    assert (done.code, done.out[1].partition(": ")[2]) == (4, "0 regressed, 0 fixed, 1 not known any more")
     assert run(spangrade, "--name", "whole", agent="whole").code == 0
     done = run(spangrade, "--compare", "whole", agent="silent")
-    assert done.out[1].partition(": ")[2].startswith("0 broke, 0 fixed, 1 not known any more")
+    assert done.out[1].partition(": ")[2].startswith("0 regressed, 0 fixed, 1 not known any more")
 
 
 PAGES = (
@@ -216,7 +218,7 @@ def action_script() -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("gate", ["broken > 0", "worse", ""])
+@pytest.mark.parametrize("gate", ["regressed > 0", "worse", ""])
 def test_the_action_is_red_for_a_broken_agent(gate: str, spangrade: Spangrade, tmp_path: Path) -> None:
     write_agent("shipped")
     run(spangrade, "--out", "spangrade-baseline")

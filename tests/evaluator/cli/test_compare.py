@@ -75,14 +75,14 @@ def as_json(done: Done) -> Any:
     return json.loads("\n".join(done.out))
 
 
-def gates_of(done: Done) -> list[str]:
+def conditions_of(done: Done) -> list[str]:
     """Return the lines of the gates, in order; why sessions failed follows."""
-    return [line for line in done.out if line.startswith("gate '")]
+    return [line for line in done.out if line.startswith("condition '")]
 
 
 def outcomes_of(done: Done) -> list[str]:
     """Return what the lines of the gates say, in order."""
-    return [line.split("': ")[1].split(";")[0] for line in gates_of(done)]
+    return [line.split("': ")[1].split(";")[0] for line in conditions_of(done)]
 
 
 def changes(value: Any) -> dict[str, str]:
@@ -109,9 +109,9 @@ def test_the_sessions_that_flipped_are_named_with_the_reason_and_the_step(
     graded: Path, spangrade: Spangrade
 ) -> None:
     value = as_json(spangrade("compare", "--all", "base", "new", "--format", "json"))
-    assert [flip["question_id"] for flip in value["broken"]] == [f"q{n:02}" for n in range(5)]
+    assert [flip["question_id"] for flip in value["regressed"]] == [f"q{n:02}" for n in range(5)]
     assert value["fixed"] == []
-    flip = value["broken"][0]
+    flip = value["regressed"][0]
     assert [side["session_id"] for side in (*flip["first"], *flip["second"])] == ["base-0", "new-0"]
     assert flip["step"] == "step 3: refund, then the end"
     assert "refund" in flip["reason"]
@@ -139,10 +139,10 @@ def test_a_bill_is_the_mean_and_few_questions_do_not_settle_it(graded: Path, spa
     )
     assert done.code == 1
     assert outcomes_of(done) == ["inconclusive", "inconclusive", "not held", "not held"]
-    assert "expected at most a mean 25% higher" in gates_of(done)[-4]
-    assert "12 questions; an interval of the mean needs 200" in gates_of(done)[-4]
-    assert "expected at most a median change of a question 25% higher; worse by 53" in gates_of(done)[-2]
-    assert "expected at most a geometric mean 25% higher; worse by 53" in gates_of(done)[-1]
+    assert "expected at most a mean 25% higher" in conditions_of(done)[-4]
+    assert "12 questions; an interval of the mean needs 200" in conditions_of(done)[-4]
+    assert "expected at most a median change of a question 25% higher; worse by 53" in conditions_of(done)[-2]
+    assert "expected at most a geometric mean 25% higher; worse by 53" in conditions_of(done)[-1]
 
 
 CONDITIONS = [
@@ -202,7 +202,7 @@ def test_each_selected_session_has_the_grade_of_its_latest_run(graded: Path, spa
     value = as_json(
         spangrade("compare", "--all", *CONDITIONS[0], "--allow-changed-questions", "--format", "json")
     )
-    assert [flip["question_id"] for flip in value["broken"]] == [f"q{n:02}" for n in range(1, 5)]
+    assert [flip["question_id"] for flip in value["regressed"]] == [f"q{n:02}" for n in range(1, 5)]
     (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
     assert passed["second"] == pytest.approx(8 / 12)
     assert passed["note"].startswith("the gate cost is new")
@@ -286,17 +286,17 @@ def test_the_folders_of_two_runs_compare_like_the_runs(graded: Path, spangrade: 
         (
             "cost.median worse by 10%",
             1,
-            "gate 'cost.median worse by 10%': not held; expected at most a median change of a question",
+            "condition 'cost.median worse by 10%': not held; expected at most a median change of a question",
         ),
         (
             "cost.median worse by 300%",
             0,
-            "gate 'cost.median worse by 300%': held; expected at most a median change of a question",
+            "condition 'cost.median worse by 300%': held; expected at most a median change of a question",
         ),
         (
             "passed worse by 10%",
             4,
-            "gate 'passed worse by 10%': inconclusive; expected at most a loss of 10 points (0.1)",
+            "condition 'passed worse by 10%': inconclusive; expected at most a loss of 10 points (0.1)",
         ),
     ],
 )
@@ -310,7 +310,8 @@ def test_a_gate_decides_the_exit_code(
     (suite,) = JUnitXml.fromfile(str(graded / "out/comparison.junit.xml"))
     assert (suite.tests, suite.failures) == (1, int(code != 0))
     assert gate in (graded / "out/comparison.md").read_text()
-    outcomes = [one["outcome"] for one in json.loads((graded / "out/comparison.json").read_text())["gates"]]
+    written = json.loads((graded / "out/comparison.json").read_text())
+    outcomes = [one["outcome"] for one in written["conditions"]]
     assert outcomes == [{0: "passed", 1: "failed", 4: "inconclusive"}[code]]
     if code == 4:
         assert spangrade("compare", "--all", "base", "new", "--fail-if", gate, "--inconclusive-ok").code == 0
@@ -344,7 +345,7 @@ def test_a_question_that_expects_less_is_not_compared_unless_that_is_allowed(
         golden[number]["reference_data"]["reference_tool_interactions"].pop()
     (graded / "golden.json").write_text(json.dumps({"golden_questions": golden}))
     spangrade("grade", "golden.json", "--spans", "new.jsonl", "--run", "relaxed")
-    gate = ("--fail-if", "passed worse by 40%", "--fail-if", "broken > 4", "--fail-if", "broken > 5")
+    gate = ("--fail-if", "passed worse by 40%", "--fail-if", "regressed > 4", "--fail-if", "regressed > 5")
     done = spangrade("compare", "--all", "base", "relaxed", *gate)
     assert done.code == 4
     assert "7 of 12 questions (58%) can be compared: 5 changed" in done.out
@@ -404,7 +405,7 @@ def test_a_reference_that_is_new_in_one_question_leaves_the_others_comparable(
     golden[0]["reference_data"]["max_cost_usd"] = 1
     (graded / "golden.json").write_text(json.dumps({"golden_questions": golden}))
     spangrade("grade", "golden.json", "--spans", "new.jsonl", "--run", "limited")
-    done = spangrade("compare", "--all", "base", "limited", "--fail-if", "broken > 3")
+    done = spangrade("compare", "--all", "base", "limited", "--fail-if", "regressed > 3")
     assert (done.code, "11 of 12 questions (92%) can be compared: 1 changed" in done.out) == (1, True)
 
 
@@ -414,13 +415,13 @@ def test_unanswered_questions_count_against_a_gate_and_against_its_failure(
 ) -> None:
     ids = [option for n in range(5, 9) for option in ("--session", f"new-{n}")]
     spangrade("grade", "golden.json", *ids, "--run", "few")
-    gates = {"passed worse by 10%": 4, "passed worse by 99%": 0, "broken > 0": 4, "cost worse by 500%": 4}
+    gates = {"passed worse by 10%": 4, "passed worse by 99%": 0, "regressed > 0": 4, "cost worse by 500%": 4}
     for gate, code in gates.items():
         assert (gate, spangrade("compare", "--all", "base", "few", "--fail-if", gate).code) == (gate, code)
     done = spangrade("compare", "--all", "base", "few", "--min-compared", "0.9")
     few = "4 of 12 questions (33%) can be compared: 8 unanswered in the second"
     assert (done.code, few in done.out) == (4, True)
-    assert gates_of(done)[-1] == f"gate 'compared >= 90%': inconclusive; {few}"
+    assert conditions_of(done)[-1] == f"condition 'compared >= 90%': inconclusive; {few}"
     assert spangrade("compare", "--all", "base", "few", "--min-compared", "0.3").code == 0
     by_file = spangrade("compare", "--all", "base-out", "few", "--fail-if", "passed worse by 10%")
     assert (by_file.code, few in by_file.out) == (4, True)
@@ -431,11 +432,11 @@ def test_what_is_unknown_does_not_hide_a_failure(graded: Path, spangrade: Spangr
     worse = [(f"worse-{n}", session(n, refunds=False)) for n in range(QUESTIONS - 1)]
     spangrade("grade", "golden.json", "--spans", write_sessions(graded / "w.jsonl", worse), "--run", "worse")
     done = spangrade(
-        "compare", "--all", "base", "worse", "--fail-if", "passed worse by 10%", "--fail-if", "broken > 0"
+        "compare", "--all", "base", "worse", "--fail-if", "passed worse by 10%", "--fail-if", "regressed > 0"
     )
     assert done.code == 1
     assert outcomes_of(done) == ["not held", "not held"]
-    assert "at best worse by 0.917" in gates_of(done)[-2]
+    assert "at best worse by 0.917" in conditions_of(done)[-2]
 
 
 @pytest.mark.exhaustive
@@ -449,31 +450,37 @@ def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
         sessions = [(f"{name}-{n}", session(n, refunds=n >= missing)) for n in range(6)]
         spans = write_sessions(tmp_path / f"{name}.jsonl", sessions)
         spangrade("grade", "golden.json", "--spans", spans, "--run", name)
-    done = spangrade("compare", "--all", "base", "new", "--metric", "passed", "--fail-if", "broken > 0")
+    done = spangrade("compare", "--all", "base", "new", "--metric", "passed", "--fail-if", "regressed > 0")
     assert done.code == 1
     row = next(line for line in done.out if line.startswith("│ passed"))
     assert [cell.strip() for cell in row.split("│")[1:-1]] == [
         "passed", "1", "0.1667", "-0.833 (-0.996 to -0.0431)", "0.039", "worse", "6"
     ]  # fmt: skip
-    assert "5 broke, 0 fixed: worse" in done.out
+    assert "5 regressed, 0 fixed: worse" in done.out
     assert "Broken: 5" in done.out
     assert (
-        gates_of(done)[-1] == "gate 'broken > 0': not held; expected at most 0 questions; 5 questions broke"
+        conditions_of(done)[-1]
+        == "condition 'regressed > 0': not held; expected at most 0 questions; 5 questions regressed"
     )
 
 
 @pytest.mark.parametrize(
     ("broken", "fixed", "code", "said"),
     [
-        (6, 0, 1, "not held; 6 questions broke (q00, q01, q02, q03, q04, q05), 0 fixed: a loss (p 0.013)"),
+        (
+            6,
+            0,
+            1,
+            "not held; 6 questions regressed (q00, q01, q02, q03, q04, q05), 0 fixed: a loss (p 0.013)",
+        ),
         (
             4,
             1,
             4,
-            "inconclusive; 4 questions broke (q00, q01, q02, q03), 1 fixed: the test cannot tell (p 0.26)",
+            "inconclusive; 4 questions regressed (q00, q01, q02, q03), 1 fixed: the test cannot tell",
         ),
-        (2, 2, 0, "held; 2 questions broke (q00, q01), 2 fixed"),
-        (0, 3, 0, "held; 0 questions broke, 3 fixed"),
+        (2, 2, 0, "held; 2 questions regressed (q00, q01), 2 fixed"),
+        (0, 3, 0, "held; 0 questions regressed, 3 fixed"),
     ],
 )
 @pytest.mark.short_form("broken", 4)
@@ -490,40 +497,40 @@ def test_worse_fails_if_the_exact_test_shows_a_loss_and_names_what_broke(
         spans = write_sessions(tmp_path / f"{name}.jsonl", sessions)
         spangrade("grade", "golden.json", "--spans", spans, "--run", name)
     done = spangrade("compare", "--all", "base", "new", "--fail-if", "worse")
-    assert (done.code, gates_of(done)[-1]) == (code, f"gate 'worse': {said}")
+    assert (done.code, conditions_of(done)[-1]) == (code, f"condition 'worse': {said}")
     compared = open_database(tmp_path / "spangrade.duckdb").compare("base", "new", fail_if="worse")
-    (result,) = compared.gates
+    (result,) = compared.conditions
     assert (compared.exit_code(), result.reason) == (code, said.partition("; ")[2])
 
 
 def test_what_is_unknown_counts_against_worse_and_against_its_failure(
     graded: Path, spangrade: Spangrade
 ) -> None:
-    """5 of 12 questions broke: that is a loss even if the two that are not answered would have passed."""
+    """5 of 12 questions regressed: that is a loss even if the two that are not answered would have passed."""
     ids = [option for n in range(QUESTIONS - 2) for option in ("--session", f"new-{n}")]
     spangrade("grade", "golden.json", *ids, "--run", "ten")
     done = spangrade("compare", "--all", "base", "ten", "--fail-if", "worse")
     names = "q00, q01, q02, q03, q04"
-    failed = f"not held; 5 questions broke ({names}), 0 fixed, and of 2 more questions it is not known"
-    assert (done.code, gates_of(done)[-1]) == (1, f"gate 'worse': {failed}: a loss (p 0.039)")
+    failed = f"not held; 5 questions regressed ({names}), 0 fixed, and of 2 more questions it is not known"
+    assert (done.code, conditions_of(done)[-1]) == (1, f"condition 'worse': {failed}: a loss (p 0.039)")
     spangrade(
         "grade", "golden.json", *[o for n in range(11) for o in ("--session", f"base-{n}")], "--run", "all"
     )
     done = spangrade("compare", "--all", "base", "all", "--fail-if", "worse")
-    unknown = "inconclusive; 0 questions broke, 0 fixed, and of 1 more question it is not known"
-    assert (done.code, gates_of(done)[-1]) == (4, f"gate 'worse': {unknown}: the test cannot tell")
+    unknown = "inconclusive; 0 questions regressed, 0 fixed, and of 1 more question it is not known"
+    assert (done.code, conditions_of(done)[-1]) == (4, f"condition 'worse': {unknown}: the test cannot tell")
 
 
 def test_ten_lines_come_first_and_all_of_it_if_it_is_asked_for(graded: Path, spangrade: Spangrade) -> None:
-    done = spangrade("compare", "base", "new", "--fail-if", "worse", "--fail-if", "broken > 9")
-    names = "5 questions broke (q00, q01, q02, q03, q04)"
+    done = spangrade("compare", "base", "new", "--fail-if", "worse", "--fail-if", "regressed > 9")
+    names = "5 questions regressed (q00, q01, q02, q03, q04)"
     assert done.out == [
         "new: 12 sessions: 7 passed, 5 failed",
-        "against base: 5 broke, 0 fixed: worse; 12 of 12 questions (100%) can be compared",
+        "against base: 5 regressed, 0 fixed: worse; 12 of 12 questions (100%) can be compared",
         "failed 5 (q00, q01, q02, q03, q04): tool_usage_accuracy: missing: refund",
         '  - refund {} → "done"',
         "also: cost worse (5.665e-05 → 8.665e-05)",
-        f"exit code 1: gate 'worse': not held; {names}, 0 fixed: a loss (p 0.039)",
+        f"exit code 1: condition 'worse': not held; {names}, 0 fixed: a loss (p 0.039)",
         "next: spangrade show new-0 · spangrade show new · --all lists the rest",
     ]
     every = spangrade("compare", "--all", "base", "new").out
@@ -614,7 +621,7 @@ def test_planted_defects_are_found_from_the_spans_to_the_comparison(
     assert done.code == 1
     found = {name: change for name, change in changes(value).items() if change not in UNCHANGED}
     assert found == dict.fromkeys(("passed", "tool_usage_accuracy", "unexpected_calls"), "worse")
-    assert [flip["question_id"] for flip in value["broken"]] == planted
+    assert [flip["question_id"] for flip in value["regressed"]] == planted
     assert value["fixed"] == []
     spangrade("grade", "bad/golden.json", "--db", "bad.duckdb", "--out", "again-out", *gates)
     again = as_json(spangrade("compare", "--all", "bad-out", "again-out", "--format", "json"))

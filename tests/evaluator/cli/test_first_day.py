@@ -62,11 +62,11 @@ def test_init_writes_what_run_needs_and_never_overwrites(folder, typed):
     ]
     assert (folder / "spangrade.toml").read_text() == (
         '[run]\nagent = "agent.py:answer"\ndataset = "golden.json"\n\n'
-        '[options.compare]  # the gate of two runs\nfail_if = ["broken > 0"]\n'
+        '[options.compare]  # the condition on two runs\nfail_if = ["regressed > 0"]\n'
     )
     workflow = folder / ".github/workflows/spangrade.yml"
     assert "agent: agent.py:answer" in workflow.read_text()
-    assert "fail-if: broken > 0" in workflow.read_text()
+    assert "fail-if: regressed > 0" in workflow.read_text()
     done = run("run")
     assert (done.code, done.out) == (
         0,
@@ -97,7 +97,7 @@ def test_the_gate_of_an_agent_that_answers_in_two_ways_is_worse(folder, typed):
     assert "fail-if: worse" in (folder / ".github/workflows/spangrade.yml").read_text()
     assert run("run", "--name", "first").code == run("run", "--name", "second").code == 1
     compared = json.loads("\n".join(run("compare", "first", "second", "--format", "json").out))
-    assert [one["gate"] for one in compared["gates"]] == ["worse"]
+    assert [one["condition"] for one in compared["conditions"]] == ["worse"]
 
 
 @pytest.mark.exhaustive
@@ -111,7 +111,7 @@ def test_a_change_is_red_with_its_cause_and_green_again(folder, typed):
     assert name.startswith("agent")
     assert red.out[:5] == [
         "1 session: 1 failed",
-        f"{red.out[1].partition(': ')[0]}: 1 broke, 0 fixed",
+        f"{red.out[1].partition(': ')[0]}: 1 regressed, 0 fixed",
         'failed where-is-a1: required_texts: no reply has "Order A1 is shipped."',
         "  - agent: Order A1 is shipped.",
         "  + agent: Order A1 is lost.",

@@ -17,7 +17,7 @@ from spangrade.evaluator.reports.comparison import comparison_markdown
 from spangrade.evaluator.reports.headline import as_markdown, head_of_comparison
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.statistics.comparison.compare import compare
-from spangrade.evaluator.statistics.comparison.gate import Compared, judge, parse_gate
+from spangrade.evaluator.statistics.comparison.condition import Compared, judge, parse_condition
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
 from spangrade.tracer.base.canonical_json import canonical
 
@@ -105,7 +105,7 @@ def hostile_comparison(texts: list[str]) -> str:
             )
         )
     comparison = compare(*samples, allow_changed=True)
-    compared = Compared(comparison, (judge(parse_gate("passed worse by 0.1"), comparison),))
+    compared = Compared(comparison, (judge(parse_condition("passed worse by 0.1"), comparison),))
     head = as_markdown(head_of_comparison(compared, compared.exit_code()))
     return comparison_markdown(*compared, head=head)
 

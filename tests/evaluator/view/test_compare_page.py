@@ -76,8 +76,8 @@ def test_the_page_has_the_numbers_of_the_command(tmp_path: Path) -> None:
                 known = [number * 100 for number in known]
             assert shown == pytest.approx(known, rel=0.01, abs=1e-9)
     flips = {title: [row.flip.key for row in found] for title, _, found in page["groups"]}
-    questions = {kind: [flip["question_id"] for flip in compared[kind]] for kind in ("broken", "fixed")}
-    assert (flips["Broken"], flips["Fixed"]) == (questions["broken"], questions["fixed"])
+    questions = {kind: [flip["question_id"] for flip in compared[kind]] for kind in ("regressed", "fixed")}
+    assert (flips["Regressed"], flips["Fixed"]) == (questions["regressed"], questions["fixed"])
     assert sum(map(len, questions.values())) > 0
 
 
@@ -170,9 +170,13 @@ def test_without_two_runs_the_page_lets_people_choose(served: Served) -> None:
     assert re.findall(r'<option value="(\w+)">', runs) == ["after", "before", "again"]
 
 
-def test_the_sentence_is_first_then_what_broke_then_the_gates_and_the_rest_is_folded(served: Served) -> None:
+def test_the_sentence_is_first_then_what_regressed_then_the_gates_and_the_rest_is_folded(
+    served: Served,
+) -> None:
     page = served.get("/compare?a=before&b=after").text.partition("<main")[2]
-    places = [page.index(one) for one in ('class="answer"', "Broken: 2", 'aria-label="Gates"', "<summary>")]
+    places = [
+        page.index(one) for one in ('class="answer"', "Regressed: 2", 'aria-label="Gates"', "<summary>")
+    ]
     assert places == sorted(places)
     gates = page[places[2] : places[3]]
     assert re.findall(r'metric-name">(\w+)<', gates)[0] == "passed"

@@ -332,5 +332,5 @@ def test_what_two_judges_rated_is_not_compared_unless_that_is_allowed(
     assert (done.code, notes) == (
         4, {"passed": "another judge of kindness", "kindness": "another judge of kindness"}
     )  # fmt: skip
-    assert [gate["outcome"] for gate in value["gates"]] == ["inconclusive", "inconclusive"]
+    assert [one["outcome"] for one in value["conditions"]] == ["inconclusive", "inconclusive"]
     assert spangrade(*COMPARE, "--allow-changed-questions").code == 0

@@ -15,7 +15,12 @@ from spangrade.evaluator.reports.comparison import comparison_json, comparison_m
 from spangrade.evaluator.reports.flips import flips_of, sessions_of
 from spangrade.evaluator.reports.headline import head_of_comparison, shown
 from spangrade.evaluator.statistics.comparison.compare import Comparison, compare
-from spangrade.evaluator.statistics.comparison.gate import Compared, at_least_compared, judge, parse_gate
+from spangrade.evaluator.statistics.comparison.condition import (
+    Compared,
+    at_least_compared,
+    judge,
+    parse_condition,
+)
 from spangrade.evaluator.statistics.comparison.sample import Graded, Sample, passed, undecided
 from spangrade.tracer.base.errors import InputError
 
@@ -84,15 +89,15 @@ def rounded(found: Any) -> Any:
 
 def compared(given: Any) -> Any:
     try:
-        gates = [parse_gate(text) for text in given["gates"]]
+        conditions = [parse_condition(text) for text in given["conditions"]]
         comparison = compare(
             sample(given["first"]),
             sample(given["second"]),
             given["only"],
-            gated=[gate.metric for gate in gates if hasattr(gate, "metric")],
+            named=[one.metric for one in conditions if hasattr(one, "metric")],
             allow_changed=given["allow_changed"],
         )
-        results = (*(judge(gate, comparison) for gate in gates), at_least_compared(0.5, comparison))
+        results = (*(judge(one, comparison) for one in conditions), at_least_compared(0.5, comparison))
     except InputError as error:
         return {"refused": str(error)}
     found = Compared(comparison, results)

@@ -12,8 +12,8 @@ from found_shifts import DEFECTS, METRICS, shares
 from spangrade.evaluator.reports.comparison import comparison_markdown
 from spangrade.evaluator.reports.headline import headlines
 from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare, difference_of
+from spangrade.evaluator.statistics.comparison.condition import ConditionOutcome, judge, parse_condition
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.gate import GateOutcome, judge, parse_gate
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
@@ -55,9 +55,9 @@ def test_a_question_flips_if_fewer_of_its_sessions_pass() -> None:
     ]
     flip = Flip("q", tuple(before), tuple(after), "refund is missing", "step 2: refund, then cancel")
     there = compare(sample(*before), sample(*after))
-    assert (there.broken, there.fixed) == ((flip,), ())
+    assert (there.regressed, there.fixed) == ((flip,), ())
     back = compare(sample(*after), sample(*before))
-    assert (back.broken, back.fixed) == (
+    assert (back.regressed, back.fixed) == (
         (),
         (flip._replace(first=flip.second, second=flip.first, step="step 2: cancel, then refund"),),
     )
@@ -68,7 +68,7 @@ def test_what_is_inconclusive_on_one_side_has_the_reason_of_that_side() -> None:
     unknown = session("b", "q", "inconclusive", None, "no spans")
     there = compare(sample(failed), sample(unknown))
     assert there.inconclusive_in_second == (Flip("q", (failed,), (unknown,), "no spans", ""),)
-    assert (there.inconclusive_in_first, there.broken, there.fixed) == ((), (), ())
+    assert (there.inconclusive_in_first, there.regressed, there.fixed) == ((), (), ())
     back = compare(sample(unknown), sample(failed))
     assert back.inconclusive_in_first == (Flip("q", (unknown,), (failed,), "no spans", ""),)
     assert back.inconclusive_in_second == ()
@@ -77,7 +77,7 @@ def test_what_is_inconclusive_on_one_side_has_the_reason_of_that_side() -> None:
 def test_equal_verdicts_are_no_flip() -> None:
     for verdict in ("passed", "failed", "inconclusive", "broken", "unmatched"):
         there = compare(sample(session("a", "q", verdict)), sample(session("b", "q", verdict, ("other",))))
-        assert (there.broken, there.fixed) == ((), ())
+        assert (there.regressed, there.fixed) == ((), ())
         assert (there.inconclusive_in_first, there.inconclusive_in_second) == ((), ())
 
 
@@ -209,7 +209,7 @@ def test_no_interval_contradicts_its_word_or_its_p_value(seed: int) -> None:
     loss = (0.0, 0.05, 0.12, 0.3)[seed % 4]
     runs = [random_run(seed, questions, loss, is_second=is_second) for is_second in (False, True)]
     gated = list(KINDS)[: seed % 3]
-    changes = {change.metric: change for change in compare(*runs, gated=gated).metrics}
+    changes = {change.metric: change for change in compare(*runs, named=gated).metrics}
     assert changes.keys() == {PASSED, *KINDS}
     assert (changes[PASSED].error, changes[PASSED].corrected_p) == (0.05, changes[PASSED].tested.p_value)
     for change in changes.values():
@@ -257,12 +257,13 @@ def test_the_headline_the_gates_and_the_interval_of_passed_do_not_contradict_eac
     ]
     comparison = compare(*runs)
     pairs = comparison.passed
-    broken, fixed = pairs.flipped
-    assert ([one.key for one in comparison.broken], [one.key for one in comparison.fixed]) == (broken, fixed)
+    regressed, fixed = pairs.flipped
+    found = [one.key for one in comparison.regressed], [one.key for one in comparison.fixed]
+    assert found == (regressed, fixed)
     (passed_change,) = comparison.metrics
     gates = {
-        text: judge(parse_gate(text), comparison)
-        for text in ("worse", "broken > 0", "passed worse by 5%", "passed worse by 30%")
+        text: judge(parse_condition(text), comparison)
+        for text in ("worse", "regressed > 0", "passed worse by 5%", "passed worse by 30%")
     }
     worse, is_all_known = gates["worse"], pairs.comparable == pairs.total
     lines = headlines(comparison)
@@ -270,25 +271,25 @@ def test_the_headline_the_gates_and_the_interval_of_passed_do_not_contradict_eac
         of_known = "" if is_all_known else " by what is known"
         assert lines[0] == f"{comparison.flips}: {passed_change.change}{of_known}"
         assert comparison_markdown(comparison).splitlines()[2] == lines[0]
-    assert comparison.flips.startswith(f"{len(broken)} broke, {len(fixed)} fixed")
-    assert worse.reason.startswith(f"{counted(len(broken), 'question')} broke")
+    assert comparison.flips.startswith(f"{len(regressed)} regressed, {len(fixed)} fixed")
+    assert worse.reason.startswith(f"{counted(len(regressed), 'question')} regressed")
     assert f", {len(fixed)} fixed" in worse.reason
-    assert (gates["broken > 0"].outcome is GateOutcome.FAILED) is bool(broken)
-    assert gates["broken > 0"].reason.startswith(f"{counted(len(broken), 'question')} broke")
+    assert (gates["regressed > 0"].outcome is ConditionOutcome.FAILED) is bool(regressed)
+    assert gates["regressed > 0"].reason.startswith(f"{counted(len(regressed), 'question')} regressed")
     shown = passed_change.change
-    if worse.outcome is GateOutcome.FAILED:
+    if worse.outcome is ConditionOutcome.FAILED:
         assert shown is Change.WORSE
-        assert gates["broken > 0"].outcome is GateOutcome.FAILED
-    elif worse.outcome is GateOutcome.PASSED:
+        assert gates["regressed > 0"].outcome is ConditionOutcome.FAILED
+    elif worse.outcome is ConditionOutcome.PASSED:
         assert shown is not Change.WORSE
-        assert gates["passed worse by 5%"].outcome is not GateOutcome.FAILED
+        assert gates["passed worse by 5%"].outcome is not ConditionOutcome.FAILED
     if is_all_known:
-        assert (worse.outcome is GateOutcome.FAILED) is (shown is Change.WORSE)
+        assert (worse.outcome is ConditionOutcome.FAILED) is (shown is Change.WORSE)
     margins = [gates[f"passed worse by {margin}%"].outcome for margin in (5, 30)]
     assert margins not in (
-        [GateOutcome.PASSED, GateOutcome.FAILED],
-        [GateOutcome.PASSED, GateOutcome.UNSETTLED],
-        [GateOutcome.UNSETTLED, GateOutcome.FAILED],
+        [ConditionOutcome.PASSED, ConditionOutcome.FAILED],
+        [ConditionOutcome.PASSED, ConditionOutcome.UNSETTLED],
+        [ConditionOutcome.UNSETTLED, ConditionOutcome.FAILED],
     )
 
 
@@ -299,11 +300,11 @@ def test_what_is_unknown_is_no_part_of_what_broke_in_the_headline() -> None:
     first, second = sample(*before), sample(*after)
     comparison = compare(first, replace(second, unknown={PASSED: undecided(after, ())}))
     assert headlines(comparison)[0] == (
-        "0 broke, 0 fixed, 1 not known any more: no difference shown by what is known"
+        "0 regressed, 0 fixed, 1 not known any more: no difference shown by what is known"
     )
     assert [one.key for one in comparison.inconclusive_in_second] == ["q"]
-    assert judge(parse_gate("worse"), comparison).reason == (
-        "0 questions broke, 0 fixed, and of 1 more question it is not known: the test cannot tell"
+    assert judge(parse_condition("worse"), comparison).reason == (
+        "0 questions regressed, 0 fixed, and of 1 more question it is not known: the test cannot tell"
     )
 
 
@@ -314,7 +315,10 @@ def test_metrics_that_nobody_asked_for_do_not_hide_that_questions_broke() -> Non
     values = {f"m{m}": {f"q{n}": (1.0,) for n in range(60)} for m in range(10)}
     runs = [sample(*sessions, metrics=dict.fromkeys(values, SHARE)) for sessions in (before, after)]
     comparison = compare(*(replace(run, values={**values, **run.values}) for run in runs))
-    assert headlines(comparison) == ["7 broke, 0 fixed: worse", "60 of 60 questions (100%) can be compared"]
+    assert headlines(comparison) == [
+        "7 regressed, 0 fixed: worse",
+        "60 of 60 questions (100%) can be compared",
+    ]
     passed = next(change for change in comparison.metrics if change.metric == PASSED)
     assert (passed.corrected_p, passed.difference.high < 0) == (pytest.approx(0.0081, abs=1e-4), True)
 
@@ -325,12 +329,12 @@ def test_a_question_that_broke_whatever_is_unknown_of_it_counts_in_the_gates_as_
     verdicts = ("failed", "passed", "inconclusive")
     after = [session(f"b{n}", "q", verdict) for n, verdict in enumerate(verdicts)]
     comparison = compare(sample(*before), sample(*after))
-    results = [judge(parse_gate(text), comparison) for text in ("broken > 0", "worse")]
-    assert headlines(comparison)[0].startswith("1 broke, 0 fixed: ")
+    results = [judge(parse_condition(text), comparison) for text in ("regressed > 0", "worse")]
+    assert headlines(comparison)[0].startswith("1 regressed, 0 fixed: ")
     assert [(one.outcome, one.reason.partition(":")[0]) for one in results] == [
-        ("failed", "1 question broke"),
-        ("inconclusive", "1 question broke (q), 0 fixed"),
+        ("failed", "1 question regressed"),
+        ("inconclusive", "1 question regressed (q), 0 fixed"),
     ]
     back = compare(sample(*after), sample(*before))
-    assert headlines(back)[0].startswith("0 broke, 1 fixed: ")
-    assert judge(parse_gate("worse"), back).reason == "0 questions broke, 1 fixed"
+    assert headlines(back)[0].startswith("0 regressed, 1 fixed: ")
+    assert judge(parse_condition("worse"), back).reason == "0 questions regressed, 1 fixed"

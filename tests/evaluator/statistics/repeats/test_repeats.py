@@ -78,7 +78,7 @@ def test_sessions_with_another_prompt_repeat_nothing_and_each_prompt_can_be_chos
         ("p1", 2, 1),
         ("p2", 2, 0),
     ]
-    worse = ("compare", "--by", "prompt", "p1", "p2", "--fail-if", "broken > 0")
+    worse = ("compare", "--by", "prompt", "p1", "p2", "--fail-if", "regressed > 0")
     assert (spangrade(*worse).code, spangrade(*worse[:3], "p1", "p1", *worse[5:]).code) == (1, 0)
     for prompt, passed in (("p1", 2), ("p2", 0)):
         spangrade("grade", "golden.json", "--where", f"prompt:{prompt}", "--run", prompt)

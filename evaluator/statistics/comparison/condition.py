@@ -1,4 +1,4 @@
-"""What `--fail-if` asks of a comparison: a margin for a metric, a number of questions that broke, or no loss.
+"""What `--fail-if` asks of a comparison: a margin for a metric, how many questions regressed, or no loss.
 
 `METRIC worse by MARGIN` is a test of non-inferiority. The second run fails if the data show a loss beyond the
 margin, and passes if they show one within it, each with an error of 2.5%; else they do not settle it. What is
@@ -7,7 +7,7 @@ unknown values, and fails only in the best. G. Piaggio et al., "Reporting of non
 randomized trials", JAMA 308 (2012), figure 1.
 
 `worse` asks less: it fails if the exact paired test of `passed` shows a loss, p <= 0.05. That more questions
-broke than were fixed although the test does not show it is not settled. An agent whose repeats differ by
+regressed than were fixed although the test does not show it is not settled. An agent whose repeats differ by
 chance meets it, and no number of questions is needed.
 """
 
@@ -36,12 +36,11 @@ from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.notebook import notebook_html
 from spangrade.tracer.base.terminal import counted
 
-_BROKEN = re.compile(r"broken *> *(?P<number>\d+)")
+_GONE = re.compile(r"broken *>.*")  # what this was called
+_REGRESSED = re.compile(r"regressed *> *(?P<number>\d+)")
 _WORSE = "worse"
-_EXPECTED = (
-    "expected METRIC worse by MARGIN, as in 'passed worse by 5 points', 'broken > NUMBER', or 'worse' alone"
-)
-_MAX_NAMED = 20  # questions that broke
+_EXPECTED = "expected METRIC worse by MARGIN, such as 'passed worse by 5 points', 'regressed > N' or 'worse'"
+_MAX_NAMED = 20  # questions that regressed
 
 _NAMES = {
     Statistic.MEAN: "mean",
@@ -50,8 +49,8 @@ _NAMES = {
 }
 
 
-class GateOutcome(StrEnum):
-    """The outcome of a gate."""
+class ConditionOutcome(StrEnum):
+    """The outcome of a condition."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -59,11 +58,11 @@ class GateOutcome(StrEnum):
 
     @property
     def text(self) -> str:
-        """The outcome as it is said of a gate: `held`, `not held` or `inconclusive`."""
+        """The outcome as it is said of a condition: `held`, `not held` or `inconclusive`."""
         return {"passed": "held", "failed": "not held"}.get(self, str(self))
 
 
-class Gate(NamedTuple):
+class LossCondition(NamedTuple):
     """A metric and the loss that is accepted: a `margin` in a `unit`, "%", "point" or "" (the metric's)."""
 
     text: str
@@ -72,132 +71,143 @@ class Gate(NamedTuple):
     unit: str = ""
 
 
-class BrokenGate(NamedTuple):
-    """How many questions may break."""
+class RegressedCondition(NamedTuple):
+    """How many questions may regress."""
 
     text: str
     most: int
 
 
-class WorseGate(NamedTuple):
+class WorseCondition(NamedTuple):
     """That the exact paired test of `passed` shows no loss."""
 
     text: str
 
 
-class GateResult(NamedTuple):
-    """The outcome of a gate, and why. `accepted` says what it accepts.
+Condition = LossCondition | RegressedCondition | WorseCondition
+
+
+class ConditionResult(NamedTuple):
+    """The outcome of a condition, and why. `accepted` says what it accepts.
 
     `questions`, at least and at most, would settle it if nothing changed, None if that is not known.
     """
 
-    gate: str
-    outcome: GateOutcome
+    condition: str
+    outcome: ConditionOutcome
     reason: str
     accepted: str = ""
     questions: tuple[int, int] | None = None
 
 
 class Compared(NamedTuple):
-    """The differences between two samples, and the results of the requested gates."""
+    """The differences between two samples, and the results of the requested conditions."""
 
     comparison: Comparison
-    gates: tuple[GateResult, ...] = ()
+    conditions: tuple[ConditionResult, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Compared {self.comparison!r}; {counted(len(self.gates), 'gate')}>"
+        return f"<Compared {self.comparison!r}; {counted(len(self.conditions), 'condition')}>"
 
     def _repr_html_(self) -> str | None:
         return notebook_html(self)
 
     def exit_code(self, *, inconclusive_ok: bool = False) -> ExitCode:
-        """Return 1 if a gate failed, else 4 if one is not settled and that is not accepted, else 0."""
-        outcomes = {result.outcome for result in self.gates}
-        if GateOutcome.FAILED in outcomes:
+        """Return 1 if a condition failed, else 4 if one is not settled and that is not accepted, else 0."""
+        outcomes = {result.outcome for result in self.conditions}
+        if ConditionOutcome.FAILED in outcomes:
             return ExitCode.FAILED
-        if GateOutcome.UNSETTLED in outcomes and not inconclusive_ok:
+        if ConditionOutcome.UNSETTLED in outcomes and not inconclusive_ok:
             return ExitCode.INCONCLUSIVE
         return ExitCode.PASSED
 
 
-def parse_gate(text: str) -> Gate | BrokenGate | WorseGate:
-    """Return the gate of a text: `tools:recall worse by 0.02`, `cost worse by 10%`, `broken > 0` or `worse`.
+def parse_condition(text: str) -> Condition:
+    """Return the condition of a text, such as `tools:recall worse by 0.02`, `regressed > 0` or `worse`.
 
     Raises InputError for any other text.
     """
     asked = text.strip()
     if asked == _WORSE:
-        return WorseGate(_WORSE)
-    if found := _BROKEN.fullmatch(asked):
-        return BrokenGate(asked, int(found["number"]))
+        return WorseCondition(_WORSE)
+    if found := _REGRESSED.fullmatch(asked):
+        return RegressedCondition(asked, int(found["number"]))
+    if _GONE.fullmatch(asked):
+        raise FieldError("fail_if", f"did you mean '{asked.replace('broken', 'regressed', 1)}'?", repr(text))
     if (loss := parse_loss(asked)) is None:
         raise FieldError("fail_if", _EXPECTED, repr(text))
-    return Gate(asked, *loss)
+    return LossCondition(asked, *loss)
 
 
-def judge(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateResult:
-    """Return the result of a gate; its reason also has the differences in how its metric was measured.
+def judge(condition: Condition, comparison: Comparison) -> ConditionResult:
+    """Return the result of a condition; its reason also has the differences in how its metric was measured.
 
     Raises InputError if the metric is not in both or has no better direction, and for a margin that does not
     fit the metric.
     """
-    name = gate.metric if isinstance(gate, Gate) else PASSED
-    result = _judged(gate, comparison)
+    name = condition.metric if isinstance(condition, LossCondition) else PASSED
+    result = _judged(condition, comparison)
     sides = comparison.first, comparison.second
     notes = changes_of_metric(name, *sides, comparison.changed_questions)
     if comparison.other_rules:
-        return GateResult(gate.text, GateOutcome.UNSETTLED, comparison.other_rules, result.accepted)
+        return ConditionResult(
+            condition.text, ConditionOutcome.UNSETTLED, comparison.other_rules, result.accepted
+        )
     return result._replace(reason="; ".join((result.reason, *notes)))
 
 
-def _judged(gate: Gate | BrokenGate | WorseGate, comparison: Comparison) -> GateResult:
-    if isinstance(gate, BrokenGate):
-        return _judge_broken(gate, comparison)
-    if isinstance(gate, WorseGate):
-        return _judge_worse(gate, comparison)
-    change, statistic = _gated(gate.metric, comparison)
+def _judged(condition: Condition, comparison: Comparison) -> ConditionResult:
+    if isinstance(condition, RegressedCondition):
+        return _judge_regressed(condition, comparison)
+    if isinstance(condition, WorseCondition):
+        return _judge_worse(condition, comparison)
+    change, statistic = _named(condition.metric, comparison)
     if change is None:
         names = ", ".join(each.metric for each in comparison.metrics)
-        raise FieldError("fail_if", f"{gate.metric} is not in both; there are {names}", repr(gate.text))
+        raise FieldError(
+            "fail_if", f"{condition.metric} is not in both; there are {names}", repr(condition.text)
+        )
     if change.measured.higher_is_better is None:
-        raise FieldError("fail_if", f"{gate.metric} has no better direction", repr(gate.text))
+        raise FieldError("fail_if", f"{condition.metric} has no better direction", repr(condition.text))
     if statistic is not Statistic.MEAN:
         if math.isfinite(change.measured.bounds[1] - change.measured.bounds[0]):
-            raise FieldError("fail_if", f"{change.metric} has bounds: expected its mean", repr(gate.text))
+            raise FieldError(
+                "fail_if", f"{change.metric} has bounds: expected its mean", repr(condition.text)
+            )
         known = change.pairs.known()
         found = difference_of(*known, change.measured, is_paired=change.pairs.is_paired, statistic=statistic)
         change = change._replace(tested=found)
-    accepted = _accepted(gate, change, statistic)
+    accepted = _accepted(condition, change, statistic)
     if missing := change.pairs.total - change.pairs.comparable:
-        return _judge_with_unknown(gate, change, missing, accepted)
+        return _judge_with_unknown(condition, change, missing, accepted)
     difference = change.tested.at()
     if isinstance(difference, TooLittle):
         needed = difference.needed
-        return GateResult(
-            gate.text,
-            GateOutcome.UNSETTLED,
+        return ConditionResult(
+            condition.text,
+            ConditionOutcome.UNSETTLED,
             f"{_observed(change)}: {difference.reason}",
             accepted,
             None if needed is None else (needed, needed),
         )
-    outcome = _outcome(gate, change, difference)
-    reason = _interval(gate, change, difference)
+    outcome = _outcome(condition, change, difference)
+    reason = _interval(condition, change, difference)
     needed_questions = None
-    if outcome is GateOutcome.UNSETTLED:
-        needed_questions = questions_needed(difference, gate.margin)
+    if outcome is ConditionOutcome.UNSETTLED:
+        needed_questions = questions_needed(difference, condition.margin)
         if needed_questions is not None:
             fewest, most = needed_questions
             number = f"{most:,}" if fewest == most else f"between {fewest:,} and {most:,}"
             reason += f"; if nothing changed, {number} questions settle it with 80% power"
-    return GateResult(gate.text, outcome, reason, accepted, needed_questions)
+    return ConditionResult(condition.text, outcome, reason, accepted, needed_questions)
 
 
-def at_least_compared(share: float, comparison: Comparison) -> GateResult:
+def at_least_compared(share: float, comparison: Comparison) -> ConditionResult:
     """Return whether at least this share of the questions can be compared."""
     pairs = comparison.passed
     is_met = pairs.total > 0 and pairs.comparable >= share * pairs.total
-    outcome = GateOutcome.PASSED if is_met else GateOutcome.UNSETTLED
-    return GateResult(f"compared >= {share:.0%}", outcome, compared_text(comparison))
+    outcome = ConditionOutcome.PASSED if is_met else ConditionOutcome.UNSETTLED
+    return ConditionResult(f"compared >= {share:.0%}", outcome, compared_text(comparison))
 
 
 def compared_text(comparison: Comparison) -> str:
@@ -220,47 +230,48 @@ def compared_text(comparison: Comparison) -> str:
     return f"{text}: {', '.join(reasons)}" if reasons else text
 
 
-def _judge_broken(gate: BrokenGate, comparison: Comparison) -> GateResult:
-    """Return the result by the number of questions that broke; one that cannot be compared may have."""
+def _judge_regressed(condition: RegressedCondition, comparison: Comparison) -> ConditionResult:
+    """Return the result by the number of questions that regressed; one that cannot be compared may have."""
     pairs = comparison.passed
-    accepted = f"{counted(gate.most, 'question')}"
+    accepted = f"{counted(condition.most, 'question')}"
     if not pairs.is_paired:
-        return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both", accepted)
-    broken = len(pairs.flipped[0])
-    possible = int(pairs.worse(1.0, 0.0).sum()) - broken
-    reason = f"{counted(broken, 'question')} broke"
-    if broken > gate.most:
-        return GateResult(gate.text, GateOutcome.FAILED, reason, accepted)
-    if not pairs.total or broken + possible > gate.most:
+        return ConditionResult(condition.text, ConditionOutcome.UNSETTLED, "no question is in both", accepted)
+    regressed = len(pairs.flipped[0])
+    possible = int(pairs.worse(1.0, 0.0).sum()) - regressed
+    reason = f"{counted(regressed, 'question')} regressed"
+    if regressed > condition.most:
+        return ConditionResult(condition.text, ConditionOutcome.FAILED, reason, accepted)
+    if not pairs.total or regressed + possible > condition.most:
         reason += f", and of {counted(possible, 'more question')} it is not known"
-        return GateResult(gate.text, GateOutcome.UNSETTLED, reason, accepted)
-    return GateResult(gate.text, GateOutcome.PASSED, reason, accepted)
+        return ConditionResult(condition.text, ConditionOutcome.UNSETTLED, reason, accepted)
+    return ConditionResult(condition.text, ConditionOutcome.PASSED, reason, accepted)
 
 
-def _judge_worse(gate: WorseGate, comparison: Comparison) -> GateResult:
+def _judge_worse(condition: WorseCondition, comparison: Comparison) -> ConditionResult:
     """Return whether a loss is shown; unknown sessions pass in the best case and fail in the worst."""
     pairs = comparison.passed
     if not pairs.is_paired or not pairs.total:
-        return GateResult(gate.text, GateOutcome.UNSETTLED, "no question is in both")
-    broken, fixed = pairs.flipped
-    names = ", ".join(broken[:_MAX_NAMED])
-    more = f" and {len(broken) - _MAX_NAMED} more" if len(broken) > _MAX_NAMED else ""
-    reason = (
-        f"{counted(len(broken), 'question')} broke{f' ({names}{more})' if broken else ''}, {len(fixed)} fixed"
-    )
+        return ConditionResult(condition.text, ConditionOutcome.UNSETTLED, "no question is in both")
+    regressed, fixed = pairs.flipped
+    names = ", ".join(regressed[:_MAX_NAMED])
+    more = f" and {len(regressed) - _MAX_NAMED} more" if len(regressed) > _MAX_NAMED else ""
+    named = f" ({names}{more})" if regressed else ""
+    reason = f"{counted(len(regressed), 'question')} regressed{named}, {len(fixed)} fixed"
     if pairs.undecided:
         reason += f", and of {counted(pairs.undecided, 'more question')} it is not known"
     best = _flipped_p(*pairs.filled(0.0, 1.0))
     if best is not None and best <= ERROR:
-        return GateResult(gate.text, GateOutcome.FAILED, f"{reason}: a loss (p {best:.2g})")
+        return ConditionResult(condition.text, ConditionOutcome.FAILED, f"{reason}: a loss (p {best:.2g})")
     worst = pairs.filled(1.0, 0.0)
     p_value = _flipped_p(*worst)
-    more_broke = (worst[1].means < worst[0].means).sum() > (worst[0].means < worst[1].means).sum()
-    if p_value is None and not more_broke:
-        return GateResult(gate.text, GateOutcome.PASSED, reason)
+    more_regressed = (worst[1].means < worst[0].means).sum() > (worst[0].means < worst[1].means).sum()
+    if p_value is None and not more_regressed:
+        return ConditionResult(condition.text, ConditionOutcome.PASSED, reason)
     at_best = "" if pairs.comparable == pairs.total else " at best"
     shown = "" if best is None else f" (p {best:.2g}{at_best})"
-    return GateResult(gate.text, GateOutcome.UNSETTLED, f"{reason}: the test cannot tell{shown}")
+    return ConditionResult(
+        condition.text, ConditionOutcome.UNSETTLED, f"{reason}: the test cannot tell{shown}"
+    )
 
 
 def _flipped_p(before: ByQuestion, after: ByQuestion) -> float | None:
@@ -269,8 +280,8 @@ def _flipped_p(before: ByQuestion, after: ByQuestion) -> float | None:
     return found.p_value if found.estimate is not None and found.estimate < 0 else None
 
 
-def _gated(name: str, comparison: Comparison) -> tuple[MetricChange | None, Statistic]:
-    """Return the metric that a gate names, and what of it: `cost.median` the median of `cost`."""
+def _named(name: str, comparison: Comparison) -> tuple[MetricChange | None, Statistic]:
+    """Return the metric that a condition names, and what of it: `cost.median` the median of `cost`."""
     by_name = {each.metric: each for each in comparison.metrics}
     base, _, statistic = name.rpartition(".")
     if name not in by_name and base in by_name and statistic in set(Statistic):
@@ -278,48 +289,50 @@ def _gated(name: str, comparison: Comparison) -> tuple[MetricChange | None, Stat
     return by_name.get(name), Statistic.MEAN
 
 
-def _accepted(gate: Gate, change: MetricChange, statistic: Statistic) -> str:
-    """Return what a gate accepts, in words. Raises InputError for a margin that does not fit the metric."""
+def _accepted(condition: LossCondition, change: MetricChange, statistic: Statistic) -> str:
+    """Return what a condition accepts, in words. Raises InputError for a margin that fits no such metric."""
     low, high = change.measured.bounds
     is_share = (low, high) == (0.0, 1.0)
-    if problem := _misfit(gate, change, is_share=is_share):
-        raise FieldError("fail_if", f"{gate.metric} {problem}", repr(gate.text))
+    if problem := _misfit(condition, change, is_share=is_share):
+        raise FieldError("fail_if", f"{condition.metric} {problem}", repr(condition.text))
     if is_share:
-        return f"a loss of {gate.margin * 100:g} points ({gate.margin:g})"
-    if gate.unit:
+        return f"a loss of {condition.margin * 100:g} points ({condition.margin:g})"
+    if condition.unit:
         direction = "lower" if change.measured.higher_is_better else "higher"
-        return f"a {_NAMES[statistic]} {gate.margin * 100:g}% {direction}"
-    return f"a loss of {gate.margin:g} {change.measured.unit}"
+        return f"a {_NAMES[statistic]} {condition.margin * 100:g}% {direction}"
+    return f"a loss of {condition.margin:g} {change.measured.unit}"
 
 
-def _misfit(gate: Gate, change: MetricChange, *, is_share: bool) -> str:
+def _misfit(condition: LossCondition, change: MetricChange, *, is_share: bool) -> str:
     """Return why a margin does not fit a metric, and an example that does; empty if it fits."""
     low, high = change.measured.bounds
     difference = change.tested
     if math.isfinite(high - low):
         own = "such as 5%, 5 points or 0.05" if is_share else f"in its unit, such as {(high - low) / 20:g}"
-        if gate.margin >= high - low or (gate.unit and not is_share):
+        if condition.margin >= high - low or (condition.unit and not is_share):
             return f"lies between {low:g} and {high:g}; expected a margin {own}"
-    elif gate.unit == "point":
+    elif condition.unit == "point":
         return "is not a share; expected a margin such as 10%"
-    elif change.measured.higher_is_better and gate.unit and gate.margin >= 1:
+    elif change.measured.higher_is_better and condition.unit and condition.margin >= 1:
         return "cannot fall by 100% or more; expected a margin such as 10%"
     elif difference.estimate is not None and difference.estimate != difference.is_ratio:
-        if difference.is_ratio and not gate.unit:
+        if difference.is_ratio and not condition.unit:
             return "is compared as a factor; expected a margin such as 10%"
-        if gate.unit and not difference.is_ratio:
+        if condition.unit and not difference.is_ratio:
             return f"is 0 or may be negative; expected a margin in {change.measured.unit}"
     return ""
 
 
-def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted: str) -> GateResult:
+def _judge_with_unknown(
+    condition: LossCondition, change: MetricChange, missing: int, accepted: str
+) -> ConditionResult:
     """Return the outcome that holds whatever the unknown values are, if there is one."""
     total = change.pairs.total
     unknown = f"{missing} of {counted(total, 'question')} cannot be compared"
     low, high = change.measured.bounds
     if math.isinf(high - low):
-        reason = f"{unknown}, and what is unknown of {gate.metric} has no bounds"
-        return GateResult(gate.text, GateOutcome.UNSETTLED, reason, accepted)
+        reason = f"{unknown}, and what is unknown of {condition.metric} has no bounds"
+        return ConditionResult(condition.text, ConditionOutcome.UNSETTLED, reason, accepted)
     if not change.measured.higher_is_better:
         low, high = high, low
     cases = [
@@ -334,31 +347,41 @@ def _judge_with_unknown(gate: Gate, change: MetricChange, missing: int, accepted
     worst, best = cases
     if isinstance(worst, TooLittle) or isinstance(best, TooLittle):
         why = next(case.reason for case in cases if isinstance(case, TooLittle))
-        return GateResult(gate.text, GateOutcome.UNSETTLED, f"{unknown}; {why}", accepted)
-    at_worst, at_best = (_interval(gate, change, case) for case in (worst, best))
-    if _outcome(gate, change, worst) is GateOutcome.PASSED:
-        return GateResult(gate.text, GateOutcome.PASSED, f"{unknown}; at worst {at_worst}", accepted)
-    if _outcome(gate, change, best) is GateOutcome.FAILED:
-        return GateResult(gate.text, GateOutcome.FAILED, f"{unknown}; at best {at_best}", accepted)
+        return ConditionResult(condition.text, ConditionOutcome.UNSETTLED, f"{unknown}; {why}", accepted)
+    at_worst, at_best = (_interval(condition, change, case) for case in (worst, best))
+    if _outcome(condition, change, worst) is ConditionOutcome.PASSED:
+        return ConditionResult(
+            condition.text, ConditionOutcome.PASSED, f"{unknown}; at worst {at_worst}", accepted
+        )
+    if _outcome(condition, change, best) is ConditionOutcome.FAILED:
+        return ConditionResult(
+            condition.text, ConditionOutcome.FAILED, f"{unknown}; at best {at_best}", accepted
+        )
     reason = f"{unknown}; at best {at_best}, at worst {at_worst}"
-    return GateResult(gate.text, GateOutcome.UNSETTLED, reason, accepted)
+    return ConditionResult(condition.text, ConditionOutcome.UNSETTLED, reason, accepted)
 
 
-def _outcome(gate: Gate, change: MetricChange, difference: Difference) -> GateOutcome:
+def _outcome(condition: LossCondition, change: MetricChange, difference: Difference) -> ConditionOutcome:
     """Return whether the data show a loss within the margin, beyond it, or neither."""
     is_higher_better = change.measured.higher_is_better
     if difference.is_ratio:
-        bound = 1 - gate.margin if is_higher_better else 1 + gate.margin
+        bound = 1 - condition.margin if is_higher_better else 1 + condition.margin
     else:
-        bound = -gate.margin if is_higher_better else gate.margin
+        bound = -condition.margin if is_higher_better else condition.margin
     if is_higher_better:
         is_within, is_beyond = difference.is_at_least(bound), difference.is_less_than(bound)
     else:
         is_within, is_beyond = difference.is_at_most(bound), difference.is_more_than(bound)
-    return GateOutcome.PASSED if is_within else GateOutcome.FAILED if is_beyond else GateOutcome.UNSETTLED
+    return (
+        ConditionOutcome.PASSED
+        if is_within
+        else ConditionOutcome.FAILED
+        if is_beyond
+        else ConditionOutcome.UNSETTLED
+    )
 
 
-def _interval(gate: Gate, change: MetricChange, difference: Difference) -> str:
+def _interval(condition: LossCondition, change: MetricChange, difference: Difference) -> str:
     """Return how much worse the second run is, with the interval."""
     values = [difference.low, difference.estimate, difference.high]
     if difference.is_ratio:
@@ -366,7 +389,7 @@ def _interval(gate: Gate, change: MetricChange, difference: Difference) -> str:
     low, loss, high = (
         [0.0 - value for value in reversed(values)] if change.measured.higher_is_better else values
     )
-    form = "{:.1%}" if gate.unit and change.measured.unit != "share" else "{:.3g}"
+    form = "{:.1%}" if condition.unit and change.measured.unit != "share" else "{:.3g}"
     return f"worse by {form.format(loss)} ({form.format(low)} to {form.format(high)})"
 
 

@@ -1,4 +1,4 @@
-"""`--fail-if`: a gate fails or passes only if the whole interval of the loss says so."""
+"""`--fail-if`: a condition fails or passes only if the whole interval of the loss says so."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from paths import SHARED
 
 from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange, compare
+from spangrade.evaluator.statistics.comparison.condition import (
+    Compared,
+    Condition,
+    ConditionOutcome,
+    ConditionResult,
+    LossCondition,
+    RegressedCondition,
+    WorseCondition,
+    judge,
+    parse_condition,
+)
 from spangrade.evaluator.statistics.comparison.differences import Tested as Difference
 from spangrade.evaluator.statistics.comparison.differences import TooLittle, paired_difference
-from spangrade.evaluator.statistics.comparison.gate import (
-    BrokenGate,
-    Compared,
-    Gate,
-    GateOutcome,
-    GateResult,
-    WorseGate,
-    judge,
-    parse_gate,
-)
 from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
 from spangrade.tracer.base.errors import ExitCode, InputError
@@ -60,35 +61,35 @@ def factor(estimate: float, low: float, high: float) -> Comparison:
 @pytest.mark.parametrize(
     ("text", "comparison", "outcome"),
     [
-        ("m worse by 0.02", share(-0.10, -0.15, -0.05), GateOutcome.FAILED),
-        ("m worse by 0.02", share(0.10, 0.05, 0.15), GateOutcome.PASSED),
-        ("m worse by 0.02", share(0.0, -0.01, 0.01), GateOutcome.PASSED),
-        ("m worse by 0.02", share(0.0, -0.05, 0.05), GateOutcome.UNSETTLED),
-        ("m worse by 0.2", share(-0.10, -0.15, -0.05), GateOutcome.PASSED),
-        ("m worse by 10%", factor(1.3, 1.2, 1.4), GateOutcome.FAILED),
-        ("m worse by 10%", factor(1.0, 0.95, 1.05), GateOutcome.PASSED),
-        ("m worse by 10%", factor(1.1, 0.9, 1.3), GateOutcome.UNSETTLED),
-        ("m worse by 10%", factor(0.5, 0.4, 0.6), GateOutcome.PASSED),
+        ("m worse by 0.02", share(-0.10, -0.15, -0.05), ConditionOutcome.FAILED),
+        ("m worse by 0.02", share(0.10, 0.05, 0.15), ConditionOutcome.PASSED),
+        ("m worse by 0.02", share(0.0, -0.01, 0.01), ConditionOutcome.PASSED),
+        ("m worse by 0.02", share(0.0, -0.05, 0.05), ConditionOutcome.UNSETTLED),
+        ("m worse by 0.2", share(-0.10, -0.15, -0.05), ConditionOutcome.PASSED),
+        ("m worse by 10%", factor(1.3, 1.2, 1.4), ConditionOutcome.FAILED),
+        ("m worse by 10%", factor(1.0, 0.95, 1.05), ConditionOutcome.PASSED),
+        ("m worse by 10%", factor(1.1, 0.9, 1.3), ConditionOutcome.UNSETTLED),
+        ("m worse by 10%", factor(0.5, 0.4, 0.6), ConditionOutcome.PASSED),
     ],
 )
-def test_the_whole_interval_decides(text: str, comparison: Comparison, outcome: GateOutcome) -> None:
-    assert judge(parse_gate(text), comparison).outcome is outcome
+def test_the_whole_interval_decides(text: str, comparison: Comparison, outcome: ConditionOutcome) -> None:
+    assert judge(parse_condition(text), comparison).outcome is outcome
 
 
 def test_an_unsettled_gate_names_the_questions_that_would_settle_it() -> None:
     # The loss is 0 ± 0.05, the margin 0.02 away: (0.05 / 0.02)² × 100 questions
-    assert judge(parse_gate("m worse by 0.02"), share(0.0, -0.05, 0.05)) == GateResult(
+    assert judge(parse_condition("m worse by 0.02"), share(0.0, -0.05, 0.05)) == ConditionResult(
         "m worse by 0.02",
-        GateOutcome.UNSETTLED,
+        ConditionOutcome.UNSETTLED,
         "worse by 0 (-0.05 to 0.05); "
         "if nothing changed, between 985 and 1,724 questions settle it with 80% power",
         "a loss of 2 points (0.02)",
         (985, 1724),
     )
-    assert judge(parse_gate("m worse by 0"), share(0.0, -0.05, 0.05)).questions is None
-    assert judge(parse_gate("m worse by 5%"), compared(COST, FEW, 9)) == GateResult(
+    assert judge(parse_condition("m worse by 0"), share(0.0, -0.05, 0.05)).questions is None
+    assert judge(parse_condition("m worse by 5%"), compared(COST, FEW, 9)) == ConditionResult(
         "m worse by 5%",
-        GateOutcome.UNSETTLED,
+        ConditionOutcome.UNSETTLED,
         "0.9, then 0.8 USD, without an interval: 9 questions; at least 10 are needed",
         "a mean 5% higher",
         (10, 10),
@@ -104,14 +105,17 @@ def flips(gained: int, lost: int, questions: int) -> Comparison:
 
 def test_flips_are_judged_by_the_exact_test_at_the_margin() -> None:
     """Without a flip, 0.9 to the power of 36 is the first below 0.025: with 35 questions 0.1 could hide."""
-    outcomes = [judge(parse_gate("m worse by 10%"), flips(0, 0, n)).outcome for n in (35, 36)]
-    assert outcomes == [GateOutcome.UNSETTLED, GateOutcome.PASSED]
-    assert judge(parse_gate("m worse by 0"), flips(0, 6, 7)).outcome is GateOutcome.FAILED
-    assert judge(parse_gate("m worse by 0.05"), flips(6, 6, 60)).questions == (402, 1004)
+    outcomes = [judge(parse_condition("m worse by 10%"), flips(0, 0, n)).outcome for n in (35, 36)]
+    assert outcomes == [ConditionOutcome.UNSETTLED, ConditionOutcome.PASSED]
+    assert judge(parse_condition("m worse by 0"), flips(0, 6, 7)).outcome is ConditionOutcome.FAILED
+    assert judge(parse_condition("m worse by 0.05"), flips(6, 6, 60)).questions == (402, 1004)
 
 
 def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
-    failed, unsettled = GateResult("a", GateOutcome.FAILED, ""), GateResult("b", GateOutcome.UNSETTLED, "")
+    failed, unsettled = (
+        ConditionResult("a", ConditionOutcome.FAILED, ""),
+        ConditionResult("b", ConditionOutcome.UNSETTLED, ""),
+    )
     comparison = share(0.0, 0.0, 0.0)
     assert Compared(comparison).exit_code() is ExitCode.PASSED
     assert Compared(comparison, (unsettled, failed)).exit_code(inconclusive_ok=True) is ExitCode.FAILED
@@ -120,28 +124,33 @@ def test_the_exit_code_is_that_of_the_gravest_gate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "gate"),
+    ("text", "condition"),
     [
         (
             "tools:recall:exact worse by .5",
-            Gate("tools:recall:exact worse by .5", "tools:recall:exact", 0.5),
+            LossCondition("tools:recall:exact worse by .5", "tools:recall:exact", 0.5),
         ),
-        (" cost  worse by 10 % ", Gate("cost  worse by 10 %", "cost", 0.1, "%")),
-        ("passed worse by 5 points", Gate("passed worse by 5 points", "passed", 0.05, "point")),
-        ("broken > 2", BrokenGate("broken > 2", 2)),
-        (" worse ", WorseGate("worse")),
+        (" cost  worse by 10 % ", LossCondition("cost  worse by 10 %", "cost", 0.1, "%")),
+        ("passed worse by 5 points", LossCondition("passed worse by 5 points", "passed", 0.05, "point")),
+        ("regressed > 2", RegressedCondition("regressed > 2", 2)),
+        (" worse ", WorseCondition("worse")),
     ],
 )
-def test_gates_are_read(text: str, gate: Gate | BrokenGate | WorseGate) -> None:
-    assert parse_gate(text) == gate
+def test_conditions_are_read(text: str, condition: Condition) -> None:
+    assert parse_condition(text) == condition
 
 
 @pytest.mark.parametrize(
-    "text", ["", "m", "m worse by", "m worse by -1", "m better by 1", "m worse by x", "broken > -1"]
+    "text", ["", "m", "m worse by", "m worse by -1", "m better by 1", "m worse by x", "regressed > -1"]
 )
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="expected METRIC worse by MARGIN"):
-        parse_gate(text)
+        parse_condition(text)
+
+
+def test_the_word_of_before_is_refused_with_the_one_of_now() -> None:
+    with pytest.raises(InputError, match=r"did you mean 'regressed > 2'\?"):
+        parse_condition("broken > 2")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +167,7 @@ def test_other_texts_are_refused(text: str) -> None:
 )
 def test_a_margin_of_another_kind_is_refused(text: str, comparison: Comparison, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        judge(parse_gate(text), comparison)
+        judge(parse_condition(text), comparison)
 
 
 TRIALS = SHARED / "data/tau_bench/sessions.jsonl"
@@ -178,13 +187,13 @@ def test_broken_is_red_between_any_two_trials_of_one_unchanged_agent_and_worse_b
         runs.append(replace(RUN, graded=graded, values={PASSED: passed(graded)}))
     pairs = [compare(*pair) for pair in permutations(runs, 2)]
     found = {
-        gate: Counter(judge(parse_gate(gate), pair).outcome for pair in pairs)
-        for gate in ("broken > 0", "worse", "passed worse by 5 points")
+        text: Counter(judge(parse_condition(text), pair).outcome for pair in pairs)
+        for text in ("regressed > 0", "worse", "passed worse by 5 points")
     }
     assert found == {
-        "broken > 0": {GateOutcome.FAILED: 12},
-        "worse": {GateOutcome.PASSED: 7, GateOutcome.UNSETTLED: 5},
-        "passed worse by 5 points": {GateOutcome.UNSETTLED: 12},
+        "regressed > 0": {ConditionOutcome.FAILED: 12},
+        "worse": {ConditionOutcome.PASSED: 7, ConditionOutcome.UNSETTLED: 5},
+        "passed worse by 5 points": {ConditionOutcome.UNSETTLED: 12},
     }
     broken = [len(pair.passed.flipped[0]) for pair in pairs]
     assert (min(broken), max(broken)) == (5, 10)
