@@ -77,10 +77,11 @@ def read_duckdb(path: Path) -> Iterator[Table]:
     Columns that are computed when they are read are left out: the file says how, and they can have any size.
     """
     try:
-        connection = untrusted.connect(path, confined=True, memory_limit=_MEMORY)
+        connected = untrusted.connect(path, confined=True, memory_limit=_MEMORY)
     except (duckdb.Error, SpangradeError) as error:
         raise InputError(f"{path}: a DuckDB database that cannot be opened: {error_line(error)}") from None
-    with closing(connection):
+    with closing(connected):
+        connection = connected.connection
         columns = {name for (name,) in connection.execute(_COLUMNS_OF_SPANS).fetchall()}
         if "attribute_ids" in columns:
             viewer = statement("otel_desktop_viewer", __package__)

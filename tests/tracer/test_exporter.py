@@ -62,7 +62,7 @@ def finished(provider):
 
 
 def names_in(path):
-    with Store.open(path, read_only=True) as store:
+    with Store.open(path, read_only=True, wait_s=30) as store:
         return [
             name for (name,) in store.connection.execute("SELECT name FROM spans ORDER BY name").fetchall()
         ]

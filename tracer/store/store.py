@@ -25,7 +25,7 @@ from spangrade.tracer.store.locks import retry_while_locked
 from spangrade.tracer.store.rank import KEYS, sql_rank
 from spangrade.tracer.store.sql import error_line, migrations, statement
 from spangrade.tracer.store.turns import Turns, turns_at
-from spangrade.tracer.store.untrusted import column_types, connect, remember_checked, table_problem
+from spangrade.tracer.store.untrusted import Connected, column_types, connect, remember_checked, table_problem
 
 _log = logging.getLogger("spangrade")
 _MARK_EVERY_S = 3600.0
@@ -57,6 +57,7 @@ class Store:
         self._lock = threading.RLock()
         self._next_mark_s = float("-inf")
         self._turns: Turns | None = None  # until it is closed
+        self._connected: Connected | None = None  # if the store is a file
 
     @classmethod
     def open(
@@ -127,18 +128,19 @@ class Store:
         try:
             leftover = {} if read_only or confined else spilled(path)
             is_new = not path.exists()
-            connection = connect(path, read_only=read_only, confined=confined)
+            connected = connect(path, read_only=read_only, confined=confined)
             try:
                 remove_spilled(path, leftover)
-                _migrate(connection, path, read_only=read_only or confined, is_new=is_new)
-                if problem := table_problem(connection, "main", COLUMNS):
+                _migrate(connected.connection, path, read_only=read_only or confined, is_new=is_new)
+                if problem := table_problem(connected.connection, "main", COLUMNS):
                     raise StoreError(f"{path}: not a spangrade database: {problem}")
             except BaseException:
-                connection.close()
+                connected.close()
                 raise
         except duckdb.Error as error:
             raise _open_error(path, error) from error
-        store = cls(connection, path)
+        store = cls(connected.connection, path)
+        store._connected = connected
         if not read_only:
             restrict_like(store._log, path)
         return store
@@ -250,7 +252,7 @@ class Store:
 
     def close(self) -> None:
         """Close the database; everything that was added is in the file."""
-        self.connection.close()
+        (self._connected or self.connection).close()
         remember_checked(self.path)
         turns, self._turns = self._turns, None
         if turns is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spangrade.tracer.base.errors import SpangradeError
+from spangrade.tracer.store.untrusted import end_idle
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -79,6 +80,7 @@ def _has_one_thread() -> bool:
     Then it may be forked, which takes a tenth of the time of a new process that imports everything again. A
     copy of a process with more, such as those of DuckDB, may wait forever for a lock that one of them had.
     """
+    end_idle()
     try:
         return len(list(Path("/proc/self/task").iterdir())) == 1
     except OSError:  # not Linux

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -87,6 +89,43 @@ def test_no_statement_opens_the_way_again(db: Path, statement: str) -> None:
     with pytest.raises(StoreError), Store.open(db) as store:
         store.query(statement.format(db.parent))
     assert sorted(db.parent.iterdir()) == files
+
+
+@pytest.mark.parametrize("first_to_read", [True, False])
+def test_what_one_opening_leaves_is_not_in_the_next(db: Path, first_to_read: bool) -> None:
+    with Store.open(db, read_only=first_to_read) as store:
+        store.connection.execute("CREATE TEMP TABLE spans (a INTEGER)")
+        store.connection.execute("SET VARIABLE left_over = 1")
+        store.connection.execute("BEGIN")
+    with Store.open(db) as store:
+        assert store.query("SELECT span_id, getvariable('left_over') FROM spans") == [("b" * 16, None)]
+        with pytest.raises(duckdb.InvalidInputException, match="configuration has been locked"):
+            store.query("SET enable_external_access = true")
+        with pytest.raises(duckdb.PermissionException, match="disabled by configuration"):
+            store.query(f"FROM '{db.parent / 'secret.csv'}'")
+    with Store.open(db, confined=True) as store, pytest.raises(duckdb.PermissionException):
+        store.query(f"FROM read_text('{db}')")
+
+
+def test_a_closed_store_is_free_for_another_process_and_for_a_fork_of_this_one(db: Path) -> None:
+    work = """
+import os, subprocess, sys
+from spangrade.tracer.store import Store
+Store.open(sys.argv[1]).close()
+Store.open(sys.argv[1]).close()
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+with Store.open(sys.argv[1]) as store:
+    print(store.query("SELECT count(*) FROM spans"), flush=True)
+if child:
+    count = "import duckdb, sys; print(duckdb.connect(sys.argv[1]).sql('SELECT 1 FROM spans').fetchall())"
+    subprocess.run([sys.executable, "-c", count, sys.argv[1]], check=True)
+"""
+    command = [sys.executable, "-W", "error", "-c", work, str(db)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("[(1,)]\n" * 3, "")
+    assert sorted(path.name for path in db.parent.iterdir()) == ["s.duckdb", "secret.csv"]
 
 
 @pytest.mark.parametrize("query", ["FROM read_blob('{}')", "FROM read_text('{}.tmp/x')", "FROM glob('{}*')"])
