@@ -23,7 +23,7 @@ Interval = tuple[float, float]
 
 
 def bootstrap(broken: int, fixed: int, questions: int) -> Interval:
-    """Return the percentile interval of a mean difference, by how many questions broke or were fixed."""
+    """Return the percentile interval of a mean difference, by how many questions regressed or were fixed."""
     random = np.random.default_rng(1)
     chances = np.array([broken, fixed, questions - broken - fixed]) / questions
     drawn = random.multinomial(questions, chances, size=RESAMPLES)

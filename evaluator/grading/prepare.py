@@ -219,6 +219,7 @@ class Prepared:
             self.dataset,
             incomplete=any(problem.dropped for problem in self.golden.problems),
             gates=self.gates,
+            reported=[metric.name for metric in self.plan.reported],
             require_match=self.spec.gates.require_match,
             thresholds=self.plan.thresholds,
             groups=self.groups,

@@ -149,6 +149,11 @@ class MetricTotals:
         self.judge_failures += part.judge_failures
 
     @property
+    def is_known(self) -> bool:
+        """Whether it gave any session a value, broke, or says that it is not applicable."""
+        return bool(self.values or self.failed or self.not_applicable or self.failures or self.judge_failures)
+
+    @property
     def applied(self) -> bool:
         """Whether the metric was applicable to any session."""
         return bool(self.values or self.failed or self.inconclusive or self.failures or self.judge_failures)
@@ -201,7 +206,8 @@ class Run:
     `questions` is the number of golden questions, `unreviewed` that of those with `reviewed: false`,
     `not_run` that of the sessions that an agent was to hold and did not: the run is inconclusive for them.
     `judge` is set at the end of the run, and `repeats` after it is saved, if questions have several sessions.
-    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `name` may be None.
+    `thresholds` are those of the gates, as `>= 0.9`, as far as they are known; `name` may be None. `reported`
+    are the metrics that nobody asked for.
     """
 
     def __init__(
@@ -218,6 +224,7 @@ class Run:
         unreviewed: int = 0,
         not_run: int = 0,
         name: str | None = None,
+        reported: Iterable[str] = (),
     ) -> None:
         self.run_id = run_id
         self.dataset = dataset
@@ -235,6 +242,7 @@ class Run:
         self._price_overrides: set[str] = set()
         self._renamed: Counter[str] = Counter()
         self._gates = tuple(gates)
+        self._reported = frozenset(reported)
         self._metrics: defaultdict[str, MetricTotals] = defaultdict(MetricTotals)
         self._counts: Counter[Verdict] = Counter()
         self._unanswered: list[str] = []
@@ -315,6 +323,15 @@ class Run:
         """The totals of each metric by name, and of each requested gate even if it applied to no session."""
         unused = {name: MetricTotals() for name in self._gates if name not in self._metrics}
         return {**self._metrics, **unused}
+
+    @property
+    def shown_metrics(self) -> Mapping[str, MetricTotals]:
+        """The metrics without those that nobody asked for and of which nothing is recorded."""
+        return {
+            name: totals
+            for name, totals in self.metrics.items()
+            if name not in self._reported or totals.is_known
+        }
 
     @property
     def unapplied_gates(self) -> Sequence[str]:

@@ -176,7 +176,7 @@ class Tools:
         where: Annotated[str, Field(description="Only sessions of this condition in SQL.")] = "",
         offset: Offset = 0,
     ) -> str:
-        """Compare two runs question by question: what broke, what was fixed, which metrics moved."""
+        """Compare two runs question by question: what regressed, what was fixed, which metrics moved."""
         with self._one_at_a_time:
             compared = self.database.compare(
                 first, second, by=by or None, metrics=metrics or (), select=where or None

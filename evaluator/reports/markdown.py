@@ -74,7 +74,7 @@ def _lines(run: Run, places: Mapping[str, str]) -> Iterator[str]:
     if run.group_by is not None:
         yield from ("", f"### By {code(run.group_by)}", "")
         yield from _groups_table(run)
-    if run.metrics:
+    if run.shown_metrics:
         yield from ("", "### Metrics", "")
         yield from _metrics_table(run)
     if run.repeats is not None:
@@ -98,8 +98,8 @@ def _metrics_table(run: Run) -> Iterator[str]:
     headings, *rows = metric_rows(run)
     shown = ((code(name), *values) for name, *values in rows[:MAX_METRICS])
     yield from table_lines(headings, shown, numbers=len(headings) - 1)
-    if len(run.metrics) > MAX_METRICS:
-        yield f"\nand {len(run.metrics) - MAX_METRICS} more metrics"
+    if len(rows) > MAX_METRICS:
+        yield f"\nand {len(rows) - MAX_METRICS} more metrics"
 
 
 def _repeats(repeats: Repeats) -> Iterator[str]:

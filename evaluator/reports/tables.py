@@ -75,7 +75,7 @@ def run_tables(run: Run, *, every: bool = False) -> RenderableType | None:
     if run.group_by is not None:
         rows = [{run.group_by: name, **counts} for name, counts in run.groups.items()]
         parts.append(table(rows, list(rows[0]) if rows else []))
-    if every and run.metrics:
+    if every and run.shown_metrics:
         parts.append(_metrics_table(run))
     if every and run.repeats is not None:
         parts.append(_repeats_tables(run.repeats))
@@ -96,12 +96,12 @@ def _verdicts_table(by_verdict: Mapping[Verdict, Sequence[SessionVerdict]]) -> T
 
 
 def metric_rows(run: Run) -> Iterator[list[str]]:
-    """Yield the headings of the totals of metrics, then a row for each metric."""
+    """Yield the headings of the totals of metrics, then a row for each that a run shows."""
     columns = ["mean", "p50", "p95", "pass_rate", "scores", "inconclusive", "failures"]
     if run.judge_failures:
         columns.append("judge_failures")
     yield ["metric", *(column.replace("_", " ") for column in columns)]
-    for name, totals in run.metrics.items():
+    for name, totals in run.shown_metrics.items():
         row = totals.to_json()
         yield [name, *("–" if row[column] is None else f"{row[column]:.6g}" for column in columns)]
 

@@ -1,8 +1,7 @@
 -- The metrics of a run: the gates that the most sessions did not meet, then those that are inconclusive in the most, the
--- other gates, what is only reported; equal ones in the order in which they were measured. `has_data` is false of one that
--- gave no session a value, and whose lack decided no verdict.
-SELECT measured.metric, higher_is_better, unit, judged, lowest, highest,
-    valued > 0 OR not_met > 0 OR (judged AND inconclusive > 0) AS has_data
+-- other gates, what is only reported; equal ones in the order in which they were measured. What nobody asked for and nothing
+-- recorded is not among them.
+SELECT measured.metric, higher_is_better, unit, judged, lowest, highest
 FROM (
     SELECT metric, min(rowid) AS place,
         count(passed) > 0 OR coalesce(
@@ -16,5 +15,6 @@ FROM (
     GROUP BY metric
 ) AS measured
 LEFT JOIN (FROM run_metrics WHERE run_id = $run) AS known USING (metric)
+WHERE valued > 0 OR not_met > 0 OR judged OR list_contains((SELECT metrics FROM runs WHERE run_id = $run), metric)
 ORDER BY judged DESC, CASE WHEN judged THEN (not_met, inconclusive) END DESC, place
 LIMIT $limit

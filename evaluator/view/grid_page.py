@@ -34,7 +34,7 @@ _VERDICTS = [str(verdict) for verdict in Verdict]
 class GridColumn(NamedTuple):
     """A metric; `higher_is_better` is None where it has no direction, `judged` says that it is a gate.
 
-    `bounds` are its lowest and highest possible value. Without `has_data` it gave no session a value.
+    `bounds` are its lowest and highest possible value.
     """
 
     metric: str
@@ -42,7 +42,6 @@ class GridColumn(NamedTuple):
     unit: str
     judged: bool
     bounds: tuple[float, float]
-    has_data: bool
 
 
 class GridCell(NamedTuple):
@@ -136,7 +135,6 @@ def grid_rows(
             row["unit"] or "",
             row["judged"],
             stored_bounds(row["lowest"], row["highest"]),
-            row["has_data"],
         )
         for row in rows_of(store, "grid_metrics", run=run_id, limit=MAX_METRICS)
     )
@@ -228,7 +226,7 @@ def _cell(column: GridColumn, sides: Mapping[bool, Mapping[str, Any]]) -> GridCe
         state = "broken"
     elif mine["judged"]:
         state = "passed" if mine["passed"] == mine["judged"] else "failed"
-    elif mine["inconclusive"]:
+    elif mine["inconclusive"] and column.judged:
         state = "inconclusive"
     change = None
     if theirs is not None and mine["value"] is not None and theirs["value"] is not None:

@@ -1,4 +1,5 @@
--- The totals of each metric, as in results.json: percentiles by nearest rank, which quantile_disc is.
+-- The totals of each metric, as in results.json: percentiles by nearest rank, which quantile_disc is. What nobody asked for
+-- and nothing recorded is not among them.
 SELECT
     metric,
     count(value) FILTER (outcome = 'score') AS scores,
@@ -15,4 +16,7 @@ SELECT
 FROM scores
 WHERE run_id = $run AND session_id IS NOT NULL
 GROUP BY metric
+HAVING count(*) FILTER (outcome <> 'inconclusive') > 0 OR list_contains(
+    (SELECT list_concat(metrics, json_keys(thresholds)) FROM runs WHERE run_id = $run), metric
+)
 ORDER BY min(rowid)

@@ -37,7 +37,7 @@ from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.terminal import printable_json
 from spangrade.tracer.store import Store
 
-State = Literal["passed", "failed", "inconclusive", "broken", "not applicable", "measured"]
+State = Literal["passed", "failed", "inconclusive", "broken", "not applicable", "measured", "unknown"]
 
 _ATTRIBUTE = "attributes."
 _STATES: Mapping[str, State] = {
@@ -53,6 +53,7 @@ _GRAVEST_FIRST: tuple[State, ...] = (
     "passed",
     "not applicable",
     "measured",
+    "unknown",
 )
 
 
@@ -197,6 +198,8 @@ def _outcome(score: StoredScore, grade: StoredGrade) -> ShownOutcome:
         if thresholds is not None
         else f"{score.metric}: {score.reason}" in grade.reason
     )
+    if state == "inconclusive" and not is_gate:
+        state = "unknown"  # nothing is decided by it
     installed = load_metrics().get(score.metric.partition(":")[0])
     return ShownOutcome(
         score.metric,

@@ -196,19 +196,3 @@ def test_how_long_ago_goes_on_while_the_page_is_open(page: Page, tmp_path: Path)
         assert (shown.get_attribute("title") or "").endswith(" UTC")
         page.clock.fast_forward(2 * 3600 * 1000)
         expect(page.locator("time", has_text="ago")).to_have_text("2 h ago")
-
-
-def test_columns_without_data_are_folded_until_their_count_is_checked(page: Page, sample: Path) -> None:
-    with serving(sample) as one:
-        page.goto(f"{one.url}/run/after?against=before")
-        folded = page.locator(".grid thead .no-data")
-        fold = page.get_by_role("checkbox", name="columns without data")
-        assert f"{folded.count()} columns without data" in page.locator(".fold").inner_text()
-        assert folded.count() > 1
-        expect(page.locator(".grid .no-data:visible")).to_have_count(0)
-        fold.focus()
-        page.keyboard.press("Space")
-        expect(page.locator(".grid thead .no-data:visible")).to_have_count(folded.count())
-        rows = page.locator(".grid tbody tr[data-place]").count()
-        expect(page.locator(".grid tbody .no-data:visible")).to_have_count(folded.count() * rows)
-        assert serious_findings(page) == []

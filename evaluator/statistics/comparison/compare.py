@@ -160,7 +160,7 @@ class Comparison(NamedTuple):
 
     @property
     def flips(self) -> str:
-        """How many questions broke and were fixed, whatever is unknown of them: `7 regressed, 0 fixed`."""
+        """How many questions flipped, whatever is unknown of them: `7 regressed, 0 fixed`."""
         regressed, fixed = self.passed.flipped
         decided = {*regressed, *fixed}
         lost = sum(

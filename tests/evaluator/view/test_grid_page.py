@@ -14,6 +14,7 @@ from serving import Served, serving
 
 import spangrade
 from spangrade.evaluator.view.grid_page import grid_page, grid_part, shown_direction
+from spangrade.evaluator.view.run_page import run_page
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
@@ -155,23 +156,21 @@ def test_the_change_of_a_question_with_repeats_is_coloured_beyond_noise(store: S
         style([1.0, 0.5, 0.9])
 
 
-def test_columns_that_gave_no_value_are_without_data_unless_their_lack_decided(tmp_path: Path) -> None:
+def test_what_nobody_asked_for_and_nothing_recorded_is_not_shown(tmp_path: Path) -> None:
     database = spangrade.open(tmp_path / "s.duckdb")
-    graded = database.grade(SAMPLE, gates=["cache_efficiency>=0.5", "latency_metrics<=1000"])
+    gates = ["cache_efficiency>=0.5", "thinking_metrics"]  # of which nothing is recorded, as of two others
+    graded = database.grade(SAMPLE, gates=gates, out=tmp_path)
     with Store.open(database.path, read_only=True) as store:
-        columns = grid_page(store, graded.run_id, {})["columns"]
-        values = {
-            metric: (scored, inconclusive)
-            for metric, scored, inconclusive in store.query(
-                "SELECT metric, count(value), count(*) FILTER (outcome = 'inconclusive') "
-                "FROM scores GROUP BY metric"
-            )
-        }
-    expected = {
-        one.metric: values[one.metric][0] > 0 or (one.judged and values[one.metric][1] > 0) for one in columns
-    }
-    assert {one.metric: one.has_data for one in columns} == expected
-    assert set(expected.values()) == {True, False}
+        columns = [one.metric for one in grid_page(store, graded.run_id, {})["columns"]]
+        sections = [one["metric"] for one in (run_page(store, graded.run_id) or {})["metrics"]]
+        valued = {metric for (metric,) in store.query("SELECT metric FROM scores WHERE value IS NOT NULL")}
+    shown = {*valued, *gates, "cache_efficiency"}
+    unknown = {*graded.metrics} - shown
+    assert unknown == {"grounding_utilization", "sandbox_usage"}
+    assert {*columns} == {*sections} == {*graded.shown_metrics} == {*graded.metrics} - unknown
+    summary = (tmp_path / "summary.md").read_text()
+    assert "thinking_metrics" in summary
+    assert not [name for name in unknown if name in summary]
 
 
 def test_gates_come_first_those_that_sessions_fail_then_those_that_are_unknown(tmp_path: Path) -> None:

@@ -189,6 +189,7 @@ def test_the_line_of_a_metric_is_that_of_sql(served: Served) -> None:
             min(v) AS lowest, max(v) AS highest, count_if(outcome = 'inconclusive') AS inconclusive
         FROM (SELECT *, CASE WHEN outcome = 'score' THEN value END AS v FROM scores WHERE run_id = {RUN})
         GROUP BY metric
+        HAVING scores > 0 OR judged > 0
     """
     for row in spangrade.open(every_value()).sql(query).rows():
         numbers = [f"{count(row['scores'])} scores"]
