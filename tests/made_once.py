@@ -28,14 +28,14 @@ def made_once(name: str, make: Callable[[Path], object]) -> Path:
             path = Path(own) / made.name
             make(path)
             path.replace(made)
-    remember_checked(made)  # it is ours
+    remember_checked(made, ["main"])  # it is ours
     return made
 
 
 def copy_of(made: Path, db: Path) -> Path:
     """Copy a database to a path."""
     shutil.copyfile(made, db)
-    remember_checked(db)
+    remember_checked(db, ["main"])
     return db
 
 

@@ -101,6 +101,15 @@ def _vendor(dialect: project.DialectSettings) -> Vendor:
 
 def settings_of(store: Store) -> Settings:
     """Return the settings of a database."""
+    if store.known is None:
+        return _read(store)
+    if "settings" not in store.known:
+        store.known["settings"] = _read(store)
+    settings: Settings = store.known["settings"]
+    return settings
+
+
+def _read(store: Store) -> Settings:
     session_from, scopes, prices, dialects = (_stored(store, table) for table in _TABLES)
     return Settings(
         tuple(name for _, name in session_from),
@@ -127,6 +136,8 @@ def set_session_from(store: Store, attributes: Iterable[str]) -> None:
 
 
 def _change(store: Store, settings: Settings) -> None:
+    if store.known is not None:
+        store.known.pop("settings", None)
     rows: tuple[list[tuple[Any, ...]], ...] = (
         list(enumerate(settings.session_from)),
         [(scope,) for scope in sorted(settings.ignored_scopes)],

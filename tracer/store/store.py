@@ -52,6 +52,8 @@ class Store:
         self.path = path
         self.deleted_before: frozenset[str] = frozenset()
         self.checked: set[str] = set()  # schemas whose tables are known to be as statements expect them
+        # What was read of a file, which no other process changes while it is open; None of anything else.
+        self.known: dict[str, Any] | None = None
         self._inode = _inode(path)
         self._log = Path(f"{path.resolve()}.wal")
         self._lock = threading.RLock()
@@ -131,9 +133,10 @@ class Store:
             connected = connect(path, read_only=read_only, confined=confined)
             try:
                 remove_spilled(path, leftover)
-                _migrate(connected.connection, path, read_only=read_only or confined, is_new=is_new)
-                if problem := table_problem(connected.connection, "main", COLUMNS):
-                    raise StoreError(f"{path}: not a spangrade database: {problem}")
+                if "main" not in connected.checked:
+                    _migrate(connected.connection, path, read_only=read_only or confined, is_new=is_new)
+                    if problem := table_problem(connected.connection, "main", COLUMNS):
+                        raise StoreError(f"{path}: not a spangrade database: {problem}")
             except BaseException:
                 connected.close()
                 raise
@@ -141,6 +144,7 @@ class Store:
             raise _open_error(path, error) from error
         store = cls(connected.connection, path)
         store._connected = connected
+        store.checked, store.known = {"main", *connected.checked}, {}
         if not read_only:
             restrict_like(store._log, path)
         return store
@@ -253,7 +257,7 @@ class Store:
     def close(self) -> None:
         """Close the database; everything that was added is in the file."""
         (self._connected or self.connection).close()
-        remember_checked(self.path)
+        remember_checked(self.path, self.checked)
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.give()

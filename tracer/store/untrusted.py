@@ -8,7 +8,7 @@ defines a function, type or view under a name of DuckDB's own is refused, becaus
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +31,7 @@ NEW_FILE = f"{EXISTING_FILE}, STORAGE_VERSION 'v1.5.0'"  # the oldest DuckDB tha
 
 # What a file was when this process closed it after the look for hidden names, which costs 30 ms of CPU: an
 # exporter opens its database for each batch, the receiver every second. A new file hides nothing.
-_checked: dict[str, tuple[int, ...]] = {}
+_checked: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
 
 # Instances of DuckDB whose database is closed, by its location and their memory limit: to start another one
 # takes 15 ms of CPU, to attach the file again 1 ms. Each takes 4 MB, and keeps what it has allocated: 20 MB
@@ -63,6 +63,7 @@ class Connected(NamedTuple):
     connection: duckdb.DuckDBPyConnection
     instance: duckdb.DuckDBPyConnection
     again: tuple[str, str] | None
+    checked: frozenset[str]  # schemas whose tables this process found as expected when it had the file open
 
     def close(self) -> None:
         """Close the database; keep the instance for the next opening of the file, if that is small."""
@@ -125,8 +126,8 @@ def connect(
             restrict(Path(location))
         if confined:
             connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
-        state = _file_state(location)
-        if state is None or not (new or state == _checked.get(location)):
+        checked = _unchanged_since_check(location)
+        if checked is None and not (new and _file_state(location) is not None):
             _refuse_hidden_names(connection, path)
         connection.execute("USE store")
         if not is_locked:
@@ -135,7 +136,7 @@ def connect(
         connection.close()
         instance.close()
         raise
-    return Connected(connection, instance, again)
+    return Connected(connection, instance, again, checked or frozenset())
 
 
 def _configure(connection: duckdb.DuckDBPyConnection, location: str, confined: bool) -> None:
@@ -161,17 +162,23 @@ def connect_to_read(path: Path, memory_limit: str = MEMORY_LIMIT) -> duckdb.Duck
     return connection
 
 
-def remember_checked(path: Path) -> None:
+def remember_checked(path: Path, checked: Iterable[str] = ()) -> None:
     """Let `connect` trust the names in a file that it has checked, until another process changes the file.
 
-    To be called when the connection is closed.
+    `checked` are the schemas whose tables are as expected. To be called when the connection is closed.
     """
     location = os.path.realpath(path)
     state = _file_state(location)
     if state is None:
         _checked.pop(location, None)
     else:
-        _checked[location] = state
+        _checked[location] = state, frozenset(checked)
+
+
+def _unchanged_since_check(location: str) -> frozenset[str] | None:
+    """Return the schemas of a file whose tables were checked; None if it has changed since, or never was."""
+    state, checked = _checked.get(location, (None, frozenset()))
+    return None if state is None or state != _file_state(location) else checked
 
 
 def _file_state(location: str) -> tuple[int, ...] | None:
