@@ -33,6 +33,22 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}(?: title=.*?)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
+# What commands write, and pages of others.
+WRITTEN = {"summary.md", "comparison.md", "audit.md", "SKILL.md", "PAGE.md", "monocle_telemetry_schema.md"}
+
+
+def test_every_page_that_another_names_is_there() -> None:
+    files = {
+        path.name for path in (*PAGES, *NOTES, *ROOT.glob("*/**/README.md"), *ROOT.glob("tests/cases/*.md"))
+    }
+    named = {
+        (page.name, name)
+        for page in (*PAGES, *NOTES)
+        for name in re.findall(r"\b\w+\.md\b", page.read_text(encoding="utf-8"))
+    }
+    assert {one for one in named if one[1] not in files | WRITTEN} == set()
+
+
 @pytest.mark.parametrize("language", ["json", "yaml", "csv"])
 def test_the_golden_file_in_one_minute_is_graded_in_each_form(tmp_path: Path, language: str) -> None:
     file = tmp_path / "golden"
