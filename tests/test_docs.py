@@ -39,7 +39,14 @@ WRITTEN = {"summary.md", "comparison.md", "audit.md", "SKILL.md", "PAGE.md", "mo
 
 def test_every_page_that_another_names_is_there() -> None:
     files = {
-        path.name for path in (*PAGES, *NOTES, *ROOT.glob("*/**/README.md"), *ROOT.glob("tests/cases/*.md"))
+        path.name
+        for path in (
+            *PAGES,
+            *NOTES,
+            *ROOT.glob("*/**/README.md"),
+            *ROOT.glob("tests/cases/*.md"),
+            *ROOT.glob("*.md"),
+        )
     }
     named = {
         (page.name, name)
