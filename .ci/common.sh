@@ -117,7 +117,7 @@ in_chromium() {
     fi
 }
 
-on_a_lake=(--extra lake --extra ray --extra collect --extra view --extra stats --group lake)
+on_a_lake=(--extra lake --extra ray --extra serve --extra view --extra stats --group lake)
 # in_a_lake ARGUMENTS...: run the tests of a lake, with options of pytest.
 in_a_lake() {
     tested 1.5.5 uv run --quiet --isolated --python "$python" "${on_a_lake[@]}"

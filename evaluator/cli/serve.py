@@ -181,7 +181,7 @@ def serve(
     if parts == {ServerPart.GRADE}:
         _grade(db, gates, select, judge, watching, pages.dataset)
         return
-    with needing("serve", "collect", "view"):
+    with needing("serve", "serve", "view"):
         from spangrade.tracer.receiver.server import ReceiverSettings, landing_folder
     from spangrade.evaluator.database import check_age
 
@@ -212,7 +212,7 @@ def serve(
     if parts == {ServerPart.RECEIVE}:
         _receive(receiver)
         return
-    with needing("serve", "collect", "view"):
+    with needing("serve", "serve", "view"):
         from spangrade.evaluator.serve.entrance import Proxy
         from spangrade.evaluator.serve.serve import ServeOptions
     from spangrade import open as open_database

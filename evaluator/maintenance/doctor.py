@@ -24,7 +24,7 @@ from spangrade.tracer.store.stored import Stored
 # What an extra brings, by the module that only it has.
 EXTRAS = {
     "view": ("nh3", "pages"),
-    "collect": ("prometheus_client", "the receiver"),
+    "serve": ("prometheus_client", "the receiver"),
     "stats": ("scipy", "intervals and gates of compare"),
     "openai": ("openai", "a judge on OpenAI's API"),
     "anthropic": ("anthropic", "a judge on Anthropic's API"),

@@ -295,7 +295,7 @@ def _config(
 
     def health() -> Mapping[str, object]:
         collected = receiver.health()
-        return {"status": collected["status"], "collect": collected, "watch": watched.to_json()}
+        return {"status": collected["status"], "receive": collected, "grade": watched.to_json()}
 
     def readiness() -> Mapping[str, object]:
         collected = receiver.readiness()
@@ -303,8 +303,8 @@ def _config(
         return {
             "status": "not ready" if problem else "ready",
             "reason": problem,
-            "collect": collected,
-            "watch": watched.to_json(),
+            "receive": collected,
+            "grade": watched.to_json(),
         }
 
     entrance = Entrance(

@@ -435,7 +435,7 @@ def is_done(team: Team) -> bool:
     at = http.client.HTTPSConnection("127.0.0.1", team.ports["pages"], timeout=30, context=team.trust)
     status, answer, _ = asked(at, "GET", "/readyz", {}, None)
     state = json.loads(answer) if status == 200 else None
-    if state is None or state["collect"]["spool_bytes"] or state["watch"]["waiting"]:
+    if state is None or state["receive"]["spool_bytes"] or state["grade"]["waiting"]:
         return False
     counted = "SELECT count(DISTINCT trace_id) - (SELECT count(DISTINCT session_id) FROM verdicts) FROM spans"
     with suppress(StoreLockedError), Store.open(team.data / "spangrade.duckdb", wait_s=5) as store:

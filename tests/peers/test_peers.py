@@ -1,6 +1,6 @@
 """Spans and scores in a real Phoenix and a real MLflow, behind a real Collector, and beside Logfire.
 
-`uv run --isolated --extra collect --group peers pytest tests/peers`; each server runs on the loopback, in a
+`uv run --isolated --extra serve --group peers pytest tests/peers`; each server runs on the loopback, in a
 folder of the test.
 """
 

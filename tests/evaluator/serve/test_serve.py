@@ -144,7 +144,7 @@ def test_what_is_sent_is_graded_and_shown_and_nothing_acknowledged_is_lost(
 
         def graded() -> bool:
             state = json.loads(one.get("/readyz")[1])
-            return bool(state["watch"]["graded"] >= 20)
+            return bool(state["grade"]["graded"] >= 20)
 
         until(graded, what=one.get("/readyz")[1])
         assert one.get("/healthz")[0] == 200
@@ -276,7 +276,7 @@ def test_a_backup_is_taken_while_a_server_runs_and_restored_elsewhere(
     key = spangrade("serve", "keys", "create", "root", "--role", "admin", "--data", data).out[0]
     with server(data, "--metric", "latency_metrics<=20") as one:
         assert one.send(0, 80, key) == 200
-        until(lambda: json.loads(one.get("/readyz")[1])["watch"]["graded"] >= 10, what="graded")
+        until(lambda: json.loads(one.get("/readyz")[1])["grade"]["graded"] >= 10, what="graded")
         done = spangrade("serve", "backup", target, "--data", data)
         assert (done.code, done.out[0].split(": ")[1].startswith("80 spans and 10 sessions")) == (0, True)
         assert one.send(80, 80, key) == 200
