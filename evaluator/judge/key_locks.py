@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -12,9 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.file_locks import lock
 from spangrade.tracer.base.file_modes import file_mode, folder_mode
-
-_AT_ONCE = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 class KeyLocks:
@@ -38,7 +36,7 @@ class KeyLocks:
         try:
             self._prepare()
             try:
-                descriptor = _lock(path, _AT_ONCE)
+                descriptor = _lock(path)
             except BlockingIOError:
                 descriptor = await _lock_in_thread(path)
         except OSError as error:
@@ -55,16 +53,17 @@ class KeyLocks:
         self._folder.mkdir(mode=folder_mode(), parents=True, exist_ok=True)
         for path in list(self._folder.iterdir()):
             with suppress(BlockingIOError):  # it is held
-                _unlock(path, _lock(path, _AT_ONCE))
+                _unlock(path, _lock(path))
         self._is_prepared = True
 
 
-def _lock(path: Path, operation: int) -> int:
-    """Return a descriptor that holds the lock of a file; `_AT_ONCE` raises BlockingIOError if it is held."""
+def _lock(path: Path, *, wait: bool = False) -> int:
+    """Return a descriptor with the lock of a file; without `wait`, raise BlockingIOError if it is held."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode())
         try:
-            fcntl.flock(descriptor, operation)
+            if not lock(descriptor, wait=wait):
+                raise BlockingIOError
         except BaseException:
             os.close(descriptor)
             raise
@@ -74,8 +73,14 @@ def _lock(path: Path, operation: int) -> int:
 
 
 def _unlock(path: Path, descriptor: int) -> None:
-    path.unlink(missing_ok=True)  # while it is locked: those waiting for it notice, and create a new one
-    os.close(descriptor)
+    try:
+        path.unlink(missing_ok=True)  # while it is locked: those waiting for it notice, and create a new one
+    except PermissionError:  # Windows deletes no file that is open, neither here nor in those waiting for it
+        os.close(descriptor)
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
+    else:
+        os.close(descriptor)
 
 
 def _is_file_at(path: Path, descriptor: int) -> bool:
@@ -91,7 +96,7 @@ async def _lock_in_thread(path: Path) -> int:
 
     def wait() -> None:
         try:
-            descriptor = _lock(path, fcntl.LOCK_EX)
+            descriptor = _lock(path, wait=True)
         except OSError as error:
             if result.set_running_or_notify_cancel():
                 result.set_exception(error)

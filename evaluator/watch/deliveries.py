@@ -14,6 +14,7 @@ import nanoarrow as na
 
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.file_locks import lock
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
@@ -54,11 +55,9 @@ def outbox_key() -> bytes:
 
 def _new_key(file: Path) -> bytes:
     """Write a key into a file that is missing or empty; return what it then has, of whichever process."""
-    import fcntl  # here, so that the module can be used where it does not exist
-
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)  # until it is closed
+        lock(opened.fileno(), wait=True)  # until it is closed
         if not (key := opened.read()):
             key = secrets.token_bytes(32)
             opened.write(key)

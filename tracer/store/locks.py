@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from spangrade.tracer.base.errors import StoreLockedError
+from spangrade.tracer.base.file_locks import lock
 from spangrade.tracer.base.file_modes import file_mode
 
 T = TypeVar("T")
@@ -35,29 +36,13 @@ def retry_while_locked(attempt: Callable[[], T], wait_s: float, stop: threading.
 def lock_file(path: Path) -> int | None:
     """Lock a file, created if necessary; return its descriptor, or None if another process has locked it.
 
-    The lock lasts until the descriptor is closed; a crash frees it too. POSIX only.
+    The lock lasts until the descriptor is closed; a crash frees it too.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, file_mode())
-    if try_lock(descriptor):
+    if lock(descriptor):
         return descriptor
     os.close(descriptor)
     return None
-
-
-def try_lock(descriptor: int) -> bool:
-    """Lock an open file until its descriptor is closed; return whether nobody else has locked it.
-
-    Where the system has no such locks, it returns True.
-    """
-    try:
-        import fcntl  # here, so that the store can be used where it does not exist
-    except ModuleNotFoundError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:

@@ -25,11 +25,12 @@ import duckdb
 import nanoarrow as na
 
 from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.file_locks import lock
 from spangrade.tracer.base.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.arrow import Table
 from spangrade.tracer.store.frames import Damage, Frame, read_frames, to_frames
 from spangrade.tracer.store.location import database_file
-from spangrade.tracer.store.locks import is_same_file, lock_file, try_lock
+from spangrade.tracer.store.locks import is_same_file, lock_file
 from spangrade.tracer.store.store import Added, Store
 
 _log = logging.getLogger("spangrade")
@@ -122,7 +123,7 @@ def _new_file(folder: Path, suffix: str, *, sync: bool) -> tuple[Path, int]:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, file_mode())
         try:
             # Until it is locked it looks abandoned, and another process may remove it.
-            if try_lock(file) and is_same_file(file, path):
+            if lock(file) and is_same_file(file, path):
                 if sync:
                     _sync_folder(folder)
                 return path, file
@@ -185,7 +186,7 @@ def recover(db: Path) -> None:
 def _recover(segment: Path) -> None:
     file = os.open(segment, os.O_RDWR)
     try:
-        if not try_lock(file) or not is_same_file(file, segment):
+        if not lock(file) or not is_same_file(file, segment):
             return
         end = os.fstat(file).st_size
         for part in read_frames(segment):
