@@ -30,7 +30,7 @@ STAGGER_NS = SECOND_NS // 10  # between the starts of conversations of 30 s: 300
 QUESTIONS = 400  # for the first conversations
 # Numbers of arrivals, and the name of a run: all else is compared.
 OF_ARRIVAL = {"batch", "seq", "first_seq", "last_seq", "run_id"}
-NOT_COMPARED = {"derived.progress", "derived.steps"}
+NOT_COMPARED = {"derived.progress"}
 _TABLES = """
     SELECT schema_name || '.' || table_name, list(column_name)
     FROM duckdb_columns()

@@ -78,12 +78,12 @@ def _derived_alone(records: Sequence[Span | LogRecord]) -> list[Session] | None:
     spans = [one for one in records if isinstance(one, Span)]
     if not len(records) == len(spans) == len({(span.trace_id, span.span_id) for span in spans}):
         return None
-    observed = observe_records([spans], (), NO_SETTINGS).traces
-    traces = [one.trace for one in observed]
+    observed = observe_records([spans], (), NO_SETTINGS)
+    traces = [trace for trace, _ in observed]
     if len(traces) > 1 and any(trace.session_id == trace.trace_id for trace in traces):
         return None
     recorded = Recorded(
-        {one.trace.trace_id: one.observations or () for one in observed},
+        {trace.trace_id: observations for trace, observations in observed},
         {trace.trace_id: trace.session_id for trace in traces},
         {trace.trace_id: trace.records for trace in traces},
         NO_SETTINGS,

@@ -35,7 +35,7 @@ NAME = "store"  # of the attached lake, as `Store` names its file
 PREFIX = "postgres:"
 _SECRET = re.compile(r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@|\bsslpassword\s*=")
 # Of the tables of a file, those that a lake does not need.
-_WITHOUT = frozenset({"main.schema_version", "main.last_import", "derived.changed", "derived.steps"})
+_WITHOUT = frozenset({"main.schema_version", "main.last_import", "derived.changed"})
 DERIVE_AGAIN = "`spangrade lake derive` derives all of it again"
 
 

@@ -10,7 +10,7 @@ import pytest
 from paths import SAMPLE
 
 import spangrade
-from spangrade.evaluator.derive.sync import parts, recorded, update
+from spangrade.evaluator.derive.sync import parts, update
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
@@ -43,7 +43,7 @@ def test_the_database_is_free_between_steps(
         with Store.open(path) as store:
             opened.append(store.path)
 
-    monkeypatch.setattr(recorded, "AT_ONCE", 5)
+    monkeypatch.setattr(update, "AT_ONCE", 5)
     monkeypatch.setattr(update, "WINDOW_S", 0)
     monkeypatch.setattr(time, "sleep", open_in_between)
     db = spangrade.open(path)
@@ -65,7 +65,7 @@ def test_the_share_that_is_done_is_reported_while_files_are_read_and_sessions_de
     assert len(shares) == 3
     assert (shares, shares[-1]) == (sorted(shares), 1.0)
     steps.clear()
-    monkeypatch.setattr(recorded, "AT_ONCE", 5)
+    monkeypatch.setattr(update, "AT_ONCE", 5)
     monkeypatch.setattr(update, "WINDOW_S", 0)
     db.derive(all=True)
     assert steps[0] == "deriving sessions"

@@ -20,17 +20,12 @@ from spangrade.converters.spans.session_attributes import placeholder_in
 from spangrade.converters.spans.stacks import all_settings
 from spangrade.evaluator.derive.not_understood import without_session
 from spangrade.evaluator.derive.settings import (
-    NO_SETTINGS,
     NOT_CONFIGURED,
     Configured,
-    Settings,
     apply,
     set_session_from,
-    settings_of,
 )
-from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.parts import (
-    Job,
     ReadBatch,
     grouped,
     part_groups,
@@ -40,12 +35,11 @@ from spangrade.evaluator.derive.sync.parts import (
 from spangrade.evaluator.derive.sync.places import Place, spans_at
 from spangrade.evaluator.derive.sync.update import (
     WINDOW_S,
+    Held,
     OpenStore,
     bring_up_to_date,
     count_sessions,
-    newest,
     stale,
-    start,
     steps,
 )
 from spangrade.evaluator.derive.sync.workers import (
@@ -58,6 +52,7 @@ from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import ExitCode, InputError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.terminal import counted
+from spangrade.tracer.files import Part
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
@@ -102,9 +97,7 @@ DEFAULT = Callbacks()
 class Intake:
     """The result of importing files into a database: the traces in them, the rows added, and the problems.
 
-    `is_new` says that there was no database. `settings` are those of the database; records that are read
-    before it is open are read without settings. `observations` are those of the records. `in_order` gives
-    work to the processes that `workers` ends.
+    `is_new` says that there was no database. `in_order` gives work to the processes that `workers` ends.
     """
 
     db: Path = Path()
@@ -113,15 +106,13 @@ class Intake:
     records_lost: int = 0
     files_lost: int = 0
     is_new: bool = False
-    settings: Settings = NO_SETTINGS
-    observations: Observations = field(default_factory=Observations)
     in_order: InOrder = map
+    held: Held = field(default_factory=Held)
     workers: ExitStack = field(default_factory=ExitStack)
 
     def count(self, batch: ReadBatch, on_problem: Callable[[Problem], None]) -> None:
         """Count the records of a batch, and report its problems."""
         self.traces |= batch.traces
-        self.observations.order.add(batch.observed)
         self.records_lost += sum(problem.dropped for problem in batch.problems) - batch.files_lost
         self.files_lost += batch.files_lost
         for problem in batch.problems:
@@ -187,10 +178,10 @@ def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
     """Yield the batches of files, in order; unreadable input is reported and counted."""
     sizes: deque[int] = deque()
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[Sequence[Part]]:
         for group in part_groups(paths):
             sizes.append(sum(part.size for part in group))
-            yield group, intake.settings, intake.observations.order.is_by_session
+            yield group
 
     size, done = sum(map(_size, paths)), 0
     for batches in intake.in_order(read_parts if intake.in_order is map else read_parts_at_once, jobs()):
@@ -291,7 +282,6 @@ def import_batches(
                 if session_from is not None:
                     set_session_from(store, session_from)
                 apply(store, callbacks.configured)
-                intake.settings = settings_of(store)
         with few_collections():
             imported = _store_batches(open_store, intake, batches, before, callbacks)
         if imported is not None:  # a small one
@@ -299,7 +289,7 @@ def import_batches(
         bring_up_to_date(
             open_store,
             in_order=intake.in_order,
-            observations=intake.observations,
+            held=intake.held,
             spool=False,
             on_share=callbacks.on_share,
         )
@@ -329,7 +319,7 @@ def _store_batches(
         callbacks.on_progress("deriving sessions")
         if intake.traces:
             _remember_import(store, intake.traces)
-        for _ in steps(store, intake.observations, intake.in_order, time.monotonic() + WINDOW_S):
+        for _ in steps(store, intake.in_order, time.monotonic() + WINDOW_S, intake.held):
             pass
         return None if stale(store) else _imported(store, intake, before)
 
@@ -394,13 +384,11 @@ def _remember_import(store: Store, traces: Iterable[str]) -> None:
 
 
 def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
-    """Store rows with their observations."""
+    """Store rows."""
     tables: dict[Table, list[na.Array]] = {}
     for batch in batches:
         for table, rows in batch.tables.items():
             tables.setdefault(table, []).append(rows)
-    start(store, intake.observations)
-    before = newest(store)
     added = store.add_rows(tables)
     repeated = sum(batch.repeated for batch in batches)
     intake.added = Added(
@@ -408,9 +396,6 @@ def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
         intake.added.logs + added.logs,
         intake.added.duplicates + added.duplicates + repeated,
     )
-    intake.settings = settings_of(store)  # another process may have changed them
-    if all(batch.settings == intake.settings for batch in batches):
-        intake.observations.add_arrived((batch.observed for batch in batches), before, newest(store))
 
 
 def import_files(

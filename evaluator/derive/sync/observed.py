@@ -1,8 +1,4 @@
-"""From records to observations of traces: pure functions, for any process and any records.
-
-The records of a trace may come in several batches. What each shows is held until all are known, but for the
-sessions that are whole in a batch, as far as it can tell: they are built at once.
-"""
+"""From records to observations of traces: pure functions, for any process and any records."""
 
 from __future__ import annotations
 
@@ -16,10 +12,7 @@ from spangrade.converters.spans.events import with_logs_of_trace
 from spangrade.converters.spans.observation import (
     ModelCall,
     Observation,
-    RunSpan,
     Structure,
-    ToolUse,
-    TurnSpan,
 )
 from spangrade.converters.spans.registry import observe
 from spangrade.converters.spans.values import first_identity
@@ -28,11 +21,8 @@ from spangrade.evaluator.derive.not_understood import counted
 from spangrade.evaluator.derive.settings import Settings
 from spangrade.evaluator.derive.span_tree import Node, Tree
 from spangrade.evaluator.derive.sync.link_traces import Position, position_of
-from spangrade.evaluator.derive.sync.sessions import BuiltSessions, Recorded, build_sessions
 from spangrade.tracer.semconv import SCOPE_OF_WATCH
 from spangrade.tracer.span import LogRecord, Span
-
-_BYTES = 1_000  # of an observation in memory, without its texts
 
 
 class Trace(NamedTuple):
@@ -49,109 +39,15 @@ class Trace(NamedTuple):
     not_understood: tuple[tuple[str, int, int, str], ...]
 
 
-class ObservedTrace(NamedTuple):
-    """A batch's observations of a trace; `observations` is None if its session is built.
-
-    Unless `can_be_joined`, it is only of use if the batch has all records of the trace: a log belongs to a
-    span that may be in another batch, and so does a session's id in an attribute of the user's choice.
-    """
-
-    trace: Trace
-    can_be_joined: bool
-    observations: Sequence[Observation] | None
-
-
-class Observed(NamedTuple):
-    """A batch's observations by trace, and the sessions that were built of it."""
-
-    traces: list[ObservedTrace]
-    built: BuiltSessions | None = None
+Observed = tuple[Trace, Sequence[Observation]]
 
 
 def observe_records(
-    spans: Iterable[Sequence[Span]],
-    logs: Iterable[LogRecord],
-    settings: Settings,
-    *,
-    by_session: bool = False,
-) -> Observed:
-    """Return the observations of each trace, given its spans (in batches) and their logs.
-
-    If the spans come session by session (`by_session`), sessions with a recorded id are built at once, except
-    the first and the last, which other batches may continue. Linking shows which sessions have more spans.
-    """
+    spans: Iterable[Sequence[Span]], logs: Iterable[LogRecord], settings: Settings
+) -> list[Observed]:
+    """Return each trace with its observations, given its spans (in batches) and their logs."""
     by_trace, logs_by_trace = observations_of(spans, logs, settings)
-    traces = traces_of(by_trace, logs_by_trace)
-    built = _built(traces, by_trace, settings) if by_session else None
-    built_ids = frozenset[str]() if built is None else frozenset(built.traces)
-    return Observed(
-        [
-            ObservedTrace(
-                trace,
-                not (settings.session_from or logs_by_trace[trace.trace_id]),
-                None if trace.session_id in built_ids else by_trace[trace.trace_id],
-            )
-            for trace in traces
-        ],
-        built,
-    )
-
-
-def _built(
-    traces: Sequence[Trace], by_trace: Mapping[str, Sequence[Observation]], settings: Settings
-) -> BuiltSessions | None:
-    at_the_ends = {trace.session_id for trace in (*traces[:1], *traces[-1:])}
-    # Traces that record no id may belong together.
-    unnamed = {trace.session_id for trace in traces if trace.position.conversation_id is None}
-    whole = [trace for trace in traces if trace.session_id not in at_the_ends | unnamed]
-    if not whole:
-        return None
-    return build_sessions(
-        Recorded(
-            {trace.trace_id: by_trace[trace.trace_id] for trace in whole},
-            {trace.trace_id: trace.session_id for trace in whole},
-            {trace.trace_id: trace.records for trace in whole},
-            settings,
-        )
-    )
-
-
-def joined(observed: Sequence[ObservedTrace]) -> ObservedTrace | None:
-    """Return one trace's observations from several batches; None if its records must be read together.
-
-    They must if a span came twice with different contents: the database has only one of the two.
-    """
-    if len(observed) == 1:
-        return observed[0]
-    by_span: dict[str, Observation] = {}
-    for one in observed:
-        if not one.can_be_joined or one.observations is None:
-            return None
-        for observation in one.observations:
-            known = by_span.setdefault(observation.span.span_id, observation)
-            if known != observation or type(known) is not type(observation):
-                return None
-    observations = list(by_span.values())
-    (trace,) = traces_of({observed[0].trace.trace_id: observations}, Counter())
-    return ObservedTrace(trace, True, observations)
-
-
-def size_of(one: ObservedTrace) -> int:
-    """Return about how many bytes of memory the observations of a trace take."""
-    return _BYTES + sum(_BYTES + _texts(o) for o in one.observations or ())
-
-
-def _texts(o: Observation) -> int:
-    """Return how long the longest texts of an observation are, those that may be long."""
-    if isinstance(o, ToolUse):
-        return len(o.arguments or "") + len(o.result or "")
-    texts = len(o.notes.tool_declarations or "") + len(o.notes.system_instructions or "")
-    if isinstance(o, ModelCall | RunSpan | TurnSpan):
-        said = o.exchange
-        texts += len(said.user_input or "") + len(said.response or "") + len(said.previous_reply or "")
-        texts += sum(len(result.result or "") for result in said.tool_results)
-        texts += sum(len(call.arguments or "") for call in (*said.tool_calls, *said.repeated_calls))
-    return texts
+    return [(trace, by_trace[trace.trace_id]) for trace in traces_of(by_trace, logs_by_trace)]
 
 
 def observations_of(

@@ -1,4 +1,4 @@
-"""Parts of recorded files, each read by itself, in any process: rows and observations; items in groups."""
+"""Parts of recorded files, each read by itself, in any process; items in groups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import NamedTuple, TypeVar
 
 import nanoarrow as na
 
-from spangrade.evaluator.derive.settings import Settings
-from spangrade.evaluator.derive.sync.observed import Observed, observe_records
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -21,23 +19,17 @@ PART = 8_000_000  # bytes; about 4,000 spans with messages
 
 
 class ReadBatch(NamedTuple):
-    """The rows of some records of files, and their observations by some settings.
+    """The rows of some records of files.
 
     `repeated` is the number of records that are among them already.
     """
 
     tables: dict[Table, na.Array]
     rows: int
-    observed: Observed
-    settings: Settings
     traces: frozenset[str]
     repeated: int
     problems: list[Problem]
     files_lost: int
-
-
-# Parts, the settings of the database, and whether sessions follow one another (`observe_records`).
-Job = tuple[Sequence[Part], Settings, bool]
 
 
 def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
@@ -59,9 +51,8 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], float], size: float
         yield group
 
 
-def read_parts(job: Job) -> Iterator[ReadBatch]:
+def read_parts(group: Sequence[Part]) -> Iterator[ReadBatch]:
     """Read a group of parts; yield their records in batches."""
-    group, settings, by_session = job
     problems: list[Problem] = []
     files_lost = 0
 
@@ -79,32 +70,23 @@ def read_parts(job: Job) -> Iterator[ReadBatch]:
                 problems.append(Problem(str(part.path), str(error).removeprefix(f"{part.path}: ")))
 
     for batch in batches(records()):
-        yield _read(batch, settings, problems, files_lost, by_session=by_session)
+        yield _read(batch, problems, files_lost)
         problems, files_lost = [], 0
     if problems or files_lost:
-        yield _read([], settings, problems, files_lost)
+        yield _read([], problems, files_lost)
 
 
-def read_parts_at_once(job: Job) -> list[ReadBatch]:
+def read_parts_at_once(group: Sequence[Part]) -> list[ReadBatch]:
     """Read a group of parts, for another process."""
-    return list(read_parts(job))
+    return list(read_parts(group))
 
 
-def _read(
-    records: Sequence[Span | LogRecord],
-    settings: Settings,
-    problems: list[Problem],
-    files_lost: int,
-    *,
-    by_session: bool = False,
-) -> ReadBatch:
+def _read(records: Sequence[Span | LogRecord], problems: list[Problem], files_lost: int) -> ReadBatch:
     spans, logs = distinct(records)
     tables = table_rows(spans, logs)
     return ReadBatch(
         tables,
         len(spans) + len(logs),
-        observe_records([spans], logs, settings, by_session=by_session),
-        settings,
         frozenset(record.trace_id for record in records if record.trace_id is not None),
         len(records) - len(spans) - len(logs),
         problems,

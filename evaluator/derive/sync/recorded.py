@@ -17,10 +17,10 @@ from spangrade.tracer.store.arrow import arrow_column
 from spangrade.tracer.store.sql import statement
 
 _FETCH = 1_024
+_ROW_BYTES = 1_000  # of a span in memory, without its longest texts
 _NEWEST = 2**63 - 1  # no arrival is later
 # What another process gets at once: some 15 MB of spans with messages.
 AT_ONCE = 8_192  # rows
-AT_ONCE_BYTES = 32_000_000
 
 Row = tuple[Any, ...]
 
@@ -40,39 +40,18 @@ class StoredRows(NamedTuple):
     logs: Sequence[Row]
 
 
-def arrived_rows(store: Store, after: int, upto: int, traces: str | None = None) -> tuple[StoredRows, int]:
-    """Return the first rows that arrived after one number and up to another, and the number of the last.
-
-    They are at most `AT_ONCE`, or `AT_ONCE_BYTES` of text; of the traces in a table, if it is given.
-    """
-    arrived = {"after": after, "upto": min(upto, after + AT_ONCE)}
-    cursor = store.connection.execute(_arrived("spans", Span._fields, traces), arrived)
-    spans: list[Row] = []
-    size = 0
-    while rows := cursor.fetchmany(_FETCH):
-        spans += [row[1:] for row in rows]
-        size += sum(len(row[10]) + len(row[11]) for row in rows)
-        if size >= AT_ONCE_BYTES:
-            arrived["upto"] = rows[-1][0]
-            break
-    logs = [row[1:] for row in store.query(_arrived("logs", LogRecord._fields, traces), arrived)]
-    return StoredRows([spans], logs), arrived["upto"]
-
-
-def _arrived(table: str, columns: Sequence[str], traces: str | None) -> str:
-    only = f"SEMI JOIN {traces} USING (trace_id) " if traces else ""
-    return (
-        f"SELECT seq, {', '.join(columns)} FROM {table} {only}"  # noqa: S608 (our own names)
-        "WHERE seq > $after AND seq <= $upto ORDER BY seq"
-    )
-
-
 def stored_rows(store: Store, traces: Sequence[TraceRange]) -> StoredRows:
     """Return the rows of traces. Spans are read a thousand at a time: take them before the next query."""
     if not traces:
         return StoredRows((), ())
     logs = _select(store, "logs", LogRecord._fields, traces).fetchall()
     return StoredRows(_batches(store, traces), logs)
+
+
+def trace_sizes(store: Store, traces: Sequence[TraceRange]) -> dict[str, int]:
+    """Return about how many bytes of memory the rows of each trace take."""
+    columns = ("trace_id", f"sum({_ROW_BYTES} + strlen(attributes) + strlen(events))::BIGINT")
+    return dict(_select(store, "spans", columns, traces, "GROUP BY trace_id").fetchall()) if traces else {}
 
 
 def _batches(store: Store, traces: Sequence[TraceRange]) -> Iterator[list[Row]]:
@@ -105,14 +84,14 @@ def logs_of(rows: Iterable[Row]) -> Iterator[LogRecord]:
 
 
 def _select(
-    store: Store, table: str, columns: Sequence[str], traces: Sequence[TraceRange]
+    store: Store, table: str, columns: Sequence[str], traces: Sequence[TraceRange], grouped: str = ""
 ) -> DuckDBPyConnection:
     """Start to read the rows of traces; they are not all in memory at once."""
     wanted = arrow_column("trace_id", [trace.trace_id for trace in traces])
     store.query("CREATE OR REPLACE TEMP TABLE sought AS FROM incoming", incoming=wanted)
     return store.connection.execute(
         f"SELECT {', '.join(columns)} FROM {table} SEMI JOIN sought USING (trace_id) "  # noqa: S608 (our own names)
-        "WHERE seq BETWEEN $first AND $last",
+        f"WHERE seq BETWEEN $first AND $last {grouped}",
         {"first": min(t.first_seq for t in traces), "last": max(t.last_seq for t in traces)},
     )
 

@@ -35,14 +35,10 @@ class Recorded(NamedTuple):
 
 
 class BuiltSessions(NamedTuple):
-    """The ids of sessions, and their rows by table: Arrow tables, whose `batch` is 0 until it is known.
-
-    `traces` are those that each was built from, also those without an agent's work, which are no sessions.
-    """
+    """The ids of sessions, and their rows by table: Arrow tables, whose `batch` is 0 until it is known."""
 
     session_ids: list[str]
     rows: dict[str, na.Array]
-    traces: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
 def build_sessions(recorded: Recorded) -> BuiltSessions:
@@ -56,11 +52,7 @@ def build_sessions(recorded: Recorded) -> BuiltSessions:
         for table, rows in rows_of(sessions, batch=0).items()
         if rows
     }
-    return BuiltSessions(
-        [session.session_id for session in sessions],
-        rows,
-        {session_id: frozenset(trace_ids) for session_id, trace_ids in traces_by_session.items()},
-    )
+    return BuiltSessions([session.session_id for session in sessions], rows)
 
 
 def sessions_of(recorded: Recorded, traces_by_session: Mapping[str, Sequence[str]]) -> Iterator[Session]:

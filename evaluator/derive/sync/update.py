@@ -1,16 +1,11 @@
-"""Bringing derived sessions up to date with new spans: each is built once, from all its spans.
+"""Bringing derived sessions up to date with new spans: each is built from all its spans.
 
-There are three phases. New records are observed: `Observations` holds the facts of their traces, and sessions
-that could be built at once. Once all records are observed, the new traces are linked: the session of each and
-the changed sessions are written. Then each changed session replaces its earlier state: as it was built at
-once, if linking confirms that it has all its traces, else built from their observations.
+The traces that got records are read from the database, whole, in the order of arrival and some at a time.
+What they show links each to its session; both are written. A session that changed is then built, from what
+was just read of its traces or, where that is no longer in memory, once all are linked, from the database.
 
-A backlog goes through these phases in parts of `_DERIVED_AT_ONCE` records, one after the other, so that what
-is held of it is bounded, and its first sessions are there before its last are read.
-
-Each step of linking and building is one transaction, after which the work can stop and continue in another
-process, which repeats the observations that it needs. So the database is open in short windows, between which
-other processes can open it. Memory does not grow with the database.
+Each step is one transaction, after which the work can stop and continue in another process. So the database
+is open in short windows, between which other processes can open it. Memory does not grow with it.
 """
 
 from __future__ import annotations
@@ -20,8 +15,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import NamedTuple
+from contextlib import AbstractContextManager
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 import nanoarrow as na
 
@@ -39,27 +36,18 @@ from spangrade.evaluator.derive.settings import (
 )
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.link_traces import link_traces
-from spangrade.evaluator.derive.sync.observations import Observations
-from spangrade.evaluator.derive.sync.observed import (
-    Observed,
-    ObservedTrace,
-    Trace,
-    joined,
-    observe_records,
-    size_of,
-)
+from spangrade.evaluator.derive.sync.observed import Observed, Trace, observe_records
 from spangrade.evaluator.derive.sync.parts import in_batches
 from spangrade.evaluator.derive.sync.recorded import (
     AT_ONCE,
-    AT_ONCE_BYTES,
     StoredRows,
     TraceRange,
-    arrived_rows,
     logged,
     logs_of,
     sessions_with_logs,
     spans_of,
     stored_rows,
+    trace_sizes,
 )
 from spangrade.evaluator.derive.sync.sessions import (
     BuiltSessions,
@@ -75,16 +63,14 @@ from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.turns import turns_at
 from spangrade.tracer.store.untrusted import column_types, table_problem
 
-# Records of a backlog that are derived before the next ones are observed. A session with records in several
-# such parts is built in each of them.
-_DERIVED_AT_ONCE = 200_000
-_LINKED_AT_ONCE = 4_096  # traces
-# Of sessions that are built, or written, at once; a larger one is built alone.
-_BUILT_AT_ONCE = 32_768  # records
-_BUILT_AT_ONCE_BYTES = 48_000_000  # of observations in memory
+_SOUGHT = 200_000  # records of a backlog in which new traces are looked for at once
+_LISTED = 20_000  # of these traces
+AT_ONCE_BYTES = 48_000_000  # of rows that are read at once; a larger trace is read as it is observed
+_HELD_BYTES = 64_000_000  # of rows whose observations are held until their sessions are built: some 30,000
 
-# Rows, the settings of the database, and whether sessions follow one another (`observe_records`).
-RowsJob = tuple[StoredRows, Settings, bool]
+Item = TypeVar("Item")
+# Rows, and the settings of the database.
+RowsJob = tuple[StoredRows, Settings]
 
 _TEXT, _INTEGER = na.string(), na.int64()
 # The tables with rows of traces.
@@ -124,7 +110,6 @@ _MOVED = {"trace_id": _TEXT, "session_id": _TEXT}
 _LEADERS = {"trace_id": _TEXT, "leader": _TEXT}
 _COLUMNS = {
     "progress": {"fingerprint": "VARCHAR", "seq": "BIGINT"},
-    "steps": {"number": "BIGINT"},
     "changed": {"session_id": "VARCHAR"},
     **{name: sql_types(types) for name, types in _OF_TRACES.items()},
     **{name: sql_types(table.arrow_types) for name, table in TABLES.items()},
@@ -150,6 +135,46 @@ class LinkedTraces(NamedTuple):
     leaders: Mapping[str, str | None]
 
 
+class Held:
+    """What was observed, by some settings, of traces that are linked, until their sessions are built."""
+
+    def __init__(self) -> None:
+        self.settings: Settings | None = None
+        self._traces: dict[str, tuple[TraceRange, Sequence[Observation]]] = {}
+        self._size = 0
+
+    def add(self, stored: Mapping[str, StoredTrace], observed: Iterable[Observed], size: int) -> None:
+        """Hold what a number of bytes shows of traces."""
+        for trace, observations in observed:
+            self._traces[trace.trace_id] = stored[trace.trace_id].range, observations
+        self._size += size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to build the sessions of what is held."""
+        return self._size >= _HELD_BYTES
+
+    @property
+    def trace_ids(self) -> list[str]:
+        """The traces that are held."""
+        return list(self._traces)
+
+    def of(self, traces: Iterable[StoredTrace]) -> dict[str, Sequence[Observation]] | None:
+        """Return the observations of traces, by id; None if those of one of them are not held."""
+        found = {}
+        for place, *_ in traces:
+            held = self._traces.get(place.trace_id)
+            if held is None or held[0] != place:
+                return None
+            found[place.trace_id] = held[1]
+        return found
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self._traces.clear()
+        self._size = 0
+
+
 def update(store: Store) -> int:
     """Derive the sessions that new spans or logs belong to; return how many there were.
 
@@ -157,7 +182,7 @@ def update(store: Store) -> int:
     (`fingerprint`). A second call with nothing new does nothing. After an interruption it continues where it
     stopped.
     """
-    return len(set().union(*steps(store, Observations())))
+    return len(set().union(*steps(store)))
 
 
 def stale(store: Store) -> bool:
@@ -167,193 +192,195 @@ def stale(store: Store) -> bool:
 
 
 def steps(
-    store: Store, observations: Observations, in_order: InOrder = map, until_s: float = math.inf
+    store: Store, in_order: InOrder = map, until_s: float = math.inf, held: Held | None = None
 ) -> Iterator[set[str]]:
     """Do what `update` does in steps, and yield the ids of the sessions that each has built.
 
     The caller can leave it after any step, and it starts no step when `time.monotonic()` is past `until_s`;
     a further call continues there, and `stale` returns whether one is needed. `in_order` calls a function for
-    each of some arguments, perhaps in other processes, and yields the results in order. `observations` are
-    those of earlier calls or of an import.
+    each of some arguments, perhaps in other processes, and yields the results in order. `held` is that of
+    earlier calls.
     """
-    start(store, observations)
-    while True:
-        yield from _part(store, observations, in_order, until_s)
-        if time.monotonic() >= until_s or not stale(store):
-            return
-
-
-def _part(store: Store, observations: Observations, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
-    """Derive what is observed already or, of a backlog, at most `_DERIVED_AT_ONCE` records."""
-    done = derived_up_to(store) or 0
-    last = min(newest(store), max(observations.seq, done + _DERIVED_AT_ONCE))
-    if last > done and not observations.is_linked:
-        yield from _observe(store, observations, last, in_order, until_s)
-        if observations.seq < last or observations.missed:
-            return
-        store.query(_sql("new_traces"), {"seq": done, "last": last})
-        store.query("CREATE OR REPLACE TEMP TABLE earlier AS FROM new_traces WHERE is_known")
-        yield from _observe_again(store, observations, "link", in_order, until_s)
-        if observations.again["link"]:
-            return
-        for _ in _link(store, observations, done, last):
-            yield set()
-            if time.monotonic() >= until_s:
-                return
-    for session_ids in _write_built(store, observations):
-        yield session_ids
-        if time.monotonic() >= until_s:
-            return
-    store.query(_sql("not_whole"), whole=arrow_column("trace_id", observations.whole_traces()))
-    yield from _observe_again(store, observations, "build", in_order, until_s)
-    if not observations.again["build"]:
-        yield from _build(store, observations, in_order, until_s)
-        if not changed_sessions(store):
-            observations.forget()
-
-
-def start(store: Store, observations: Observations) -> None:
-    """Create the derived tables unless they are there, and drop observations that are of no use any more."""
     if derived_up_to(store) is None:
         forget(store)
-    observations.start(_step_number(store), settings_of(store), derived_up_to(store) or 0)
+    settings, held = settings_of(store), Held() if held is None else held
+    if held.settings != settings:
+        held.clear()
+        held.settings = settings
+    while (done := derived_up_to(store) or 0) < newest(store):
+        if held.is_full:
+            yield from _build_held(store, held, in_order, until_s)
+        else:
+            for _ in _link(store, held, done, in_order, until_s):
+                yield set()
+                if held.is_full and time.monotonic() < until_s:
+                    yield from _build_held(store, held, in_order, until_s)
+        if time.monotonic() >= until_s:
+            return
+    yield from _build(store, _known(store, held), in_order, until_s)
 
 
-def _observe(
-    store: Store, observations: Observations, last: int, in_order: InOrder, until_s: float
-) -> Iterator[set[str]]:
-    """Observe the records that were not observed yet, in the order of arrival."""
-    if observations.seq < last:
-        observations.missed.append((observations.seq, last))
-        observations.seq, observations.again = last, {}
-    yield from _observe_ranges(store, observations, observations.missed, in_order, until_s)
+def _link(store: Store, held: Held, done: int, in_order: InOrder, until_s: float) -> Iterator[None]:
+    """Write where the next traces belong that got records, and which sessions changed; hold what they show.
 
-
-def _observe_again(
-    store: Store, observations: Observations, purpose: str, in_order: InOrder, until_s: float
-) -> Iterator[set[str]]:
-    """Observe again, in the order of arrival, the records of the traces in the table `earlier`.
-
-    Only if they are many: a few are read when they are needed, which takes a look through all spans.
+    They are linked by their first new record. So all records up to that of the last one are linked then.
     """
-    if purpose not in observations.again:
-        observations.again[purpose] = _ranges_of_earlier(store)
-    if todo := observations.again[purpose]:
-        yield from _observe_ranges(store, observations, todo, in_order, until_s, "earlier")
-
-
-def _ranges_of_earlier(store: Store) -> list[tuple[int, int]] | None:
-    """Return the ranges of arrivals that have records of the traces in the table `earlier`; None if few."""
-    ((first, records),) = store.query("SELECT min(first_seq), sum(records) FROM earlier")
-    if (records or 0) <= AT_ONCE:
-        return None
-    found = store.query(
-        "SELECT DISTINCT (seq - 1) // $rows * $rows AS after FROM spans SEMI JOIN earlier USING (trace_id) "
-        "WHERE seq BETWEEN $first AND $last ORDER BY after",
-        {"rows": AT_ONCE, "first": first, "last": derived_up_to(store)},
-    )
-    return [(after, after + AT_ONCE) for (after,) in found]
-
-
-def _observe_ranges(
-    store: Store,
-    observations: Observations,
-    todo: list[tuple[int, int]],
-    in_order: InOrder,
-    until_s: float,
-    traces: str | None = None,
-) -> Iterator[set[str]]:
-    """Observe the records in ranges of arrivals, and take the finished ranges from the list.
-
-    Of the traces in a table, if it is given.
-    """
-    settings = settings_of(store)
-    read: deque[tuple[int, int]] = deque()  # the ranges of arrivals that are not observed yet
+    settings, last = settings_of(store), min(newest(store), done + _SOUGHT)
+    store.query(_sql("new_traces"), {"seq": done, "last": last})
+    ((left,),) = store.query("SELECT count(*) FROM new_traces")
+    rows = store.query("SELECT * FROM new_traces ORDER BY since LIMIT $most", {"most": _LISTED})
+    new = [(row[0], StoredTrace(TraceRange(*row[1:4]), *row[4:])) for row in rows]
+    groups: deque[tuple[dict[str, StoredTrace], int, int]] = deque()
 
     def jobs() -> Iterator[RowsJob]:
-        for after, upto in list(todo):
-            while after < upto:
-                rows, after = arrived_rows(store, after, upto, traces)
-                read.append((after, upto))
-                yield rows, settings, traces is None and observations.order.is_by_session
+        nonlocal left
+        for group in in_batches(new, lambda one: one[1].records, AT_ONCE):
+            for some, found, size in _read(store, group, lambda one: one[1:]):
+                groups.append(({trace.range.trace_id: trace for _, trace in some}, size, some[-1][0]))
+                left -= len(some)
+                yield found, settings
                 if time.monotonic() >= until_s:
                     return
 
-    for observed in in_order(observe_rows, jobs()):
-        observations.add(observed)
-        observations.order.add(observed)
-        reached, upto = read.popleft()
-        todo[0] = (reached, upto)
-        if reached >= upto:
-            del todo[0]
-        yield set()
-
-
-def observe_rows(job: RowsJob) -> Observed:
-    """Return the observations of rows of the database, by trace."""
-    rows, settings, by_session = job
-    return observe_records(spans_of(rows.spans), logs_of(rows.logs), settings, by_session=by_session)
-
-
-def _link(store: Store, observations: Observations, done: int, last: int) -> Iterator[None]:
-    """Write where new traces belong, and which sessions changed."""
-    ((traces,),) = store.query("SELECT count(*) FROM new_traces")
-    for first in range(0, traces, _LINKED_AT_ONCE):
-        rows = store.query(
-            "SELECT * EXCLUDE number FROM new_traces WHERE number BETWEEN $first AND $last ORDER BY number",
-            {"first": first, "last": first + _LINKED_AT_ONCE - 1},
-        )
-        new = {row[0]: StoredTrace(TraceRange(*row[:3]), *row[3:]) for row in rows}
-        observed = _whole_traces(store, observations, new.values(), "link")
-        linked, changed = linked_traces(store, observed)
-        with _step(store, observations):
-            write_traces(store, observed, linked, new)
-            _mark_changed(store, changed)
+    for observed in _in_order(in_order, observe_rows, jobs()):
+        stored, size, upto = groups.popleft()
+        traces = [trace for trace, _ in observed]
+        linked, changed = linked_traces(store, traces)
+        with store.transaction():
+            write_traces(store, traces, linked, stored)
+            _advance(store, done, upto, changed)
+        held.add(stored, observed, size)
+        done = upto
         yield
-    with _step(store, observations):
-        _mark_changed(store, sessions_with_logs(store, after=done, upto=last))
-        store.query("UPDATE derived.progress SET seq = $seq", {"seq": last})
-    observations.is_linked = True
+    if not left:
+        with store.transaction():
+            _advance(store, done, last)
 
 
-def _whole_traces(
-    store: Store, observations: Observations, traces: Iterable[StoredTrace], purpose: str
-) -> list[Trace]:
-    """Return the traces of all their records: as they were observed, else as they are read together."""
-    whole, to_read = [], []
-    observed_again = observations.again[purpose] is not None
-
-    def in_parts() -> Iterator[ObservedTrace]:
-        for trace in traces:
-            observed = observations.of(trace.range.trace_id)
-            one = joined(observed) if observed and (observed_again or not trace.is_known) else None
-            if (
-                one is None
-                or one.trace.records != trace.records
-                or (purpose == "build" and one.observations is None)
-            ):
-                to_read.append(trace)
-            else:
-                whole.append(one.trace)
-                if len(observed) > 1:
-                    yield one
-
-    for some in in_batches(in_parts(), size_of, AT_ONCE_BYTES):
-        observations.replace(some)
-    observations.mark_whole(trace.trace_id for trace in whole)
-    return whole + [one.trace for one in _read_whole(store, observations, to_read)]
+def _advance(store: Store, done: int, upto: int, changed: Iterable[str] = ()) -> None:
+    """Write which sessions changed, also by session logs, and up to which arrival all is linked."""
+    if ids := sorted({*changed, *sessions_with_logs(store, after=done, upto=upto)}):
+        store.query("INSERT INTO derived.changed FROM changed", changed=arrow_column("session_id", ids))
+    store.query("UPDATE derived.progress SET seq = $seq", {"seq": upto})
 
 
-def _read_whole(
-    store: Store, observations: Observations, traces: Iterable[StoredTrace]
-) -> Iterator[ObservedTrace]:
-    """Read all records of traces, and yield their observations."""
+def _read(
+    store: Store, items: Sequence[Item], traces_of: Callable[[Item], Iterable[StoredTrace]]
+) -> Iterator[tuple[Sequence[Item], StoredRows, int]]:
+    """Yield items with the rows of their traces and the size of these: at most `AT_ONCE_BYTES`, or one item.
+
+    A larger one's rows are read where they are used, and are not all in memory at once.
+    """
+    sizes = trace_sizes(store, [trace.range for item in items for trace in traces_of(item)])
+
+    def size_of(item: Item) -> int:
+        return sum(sizes.get(trace.range.trace_id, 0) for trace in traces_of(item))
+
+    for some in in_batches(items, size_of, AT_ONCE_BYTES):
+        size = sum(map(size_of, some))
+        rows = stored_rows(store, [trace.range for item in some for trace in traces_of(item)])
+        yield some, StoredRows(list(rows.spans), rows.logs) if size <= AT_ONCE_BYTES else rows, size
+
+
+def _in_order(
+    in_order: InOrder, function: Callable[[Any], Any], jobs: Iterable[tuple[Any, Any]]
+) -> Iterator[Any]:
+    """Call a function for each job in order: here if its rows are to be read where they are used."""
+    for is_read, some in groupby(jobs, _is_read):
+        yield from (in_order if is_read else map)(function, some)
+
+
+def _is_read(job: tuple[Any, Any]) -> bool:
+    return all(isinstance(one.spans, list) for one in job if isinstance(one, StoredRows))
+
+
+def observe_rows(job: RowsJob) -> list[Observed]:
+    """Return what rows of the database show, by trace."""
+    rows, settings = job
+    return observe_records(spans_of(rows.spans), logs_of(rows.logs), settings)
+
+
+# Sessions that changed with their traces, and what is known of these: observations, or rows to be observed.
+_Known = tuple[Mapping[str, Sequence[StoredTrace]], Mapping[str, Sequence[Observation]] | StoredRows]
+
+
+def _build_held(store: Store, held: Held, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
+    """Build the sessions that changed and whose traces are all held; hold nothing if none is left."""
+    yield from _build(store, _known(store, held, only_held=True), in_order, until_s)
+    if next(_known(store, held, only_held=True), None) is None:
+        held.clear()
+
+
+def _known(store: Store, held: Held, *, only_held: bool = False) -> Iterator[_Known]:
+    """Yield the sessions that changed: those whose traces are all held, and the others with their rows."""
+    for traces in _changed_traces(store, held.trace_ids if only_held else None):
+        found = {one: of for one, each in traces.items() if (of := held.of(each)) is not None}
+        if found:
+            by_trace = {trace_id: o for of in found.values() for trace_id, o in of.items()}
+            yield {one: traces[one] for one in found}, by_trace
+        rest = [(one, each) for one, each in traces.items() if one not in found]
+        if rest and not only_held:
+            for some, rows, _ in _read(store, rest, itemgetter(1)):
+                yield dict(some), rows
+
+
+def _build(store: Store, known: Iterable[_Known], in_order: InOrder, until_s: float) -> Iterator[set[str]]:
+    """Build sessions from all their traces, and replace their rows."""
     settings = settings_of(store)
-    for some in in_batches(traces, lambda trace: trace.records, AT_ONCE):
-        rows = stored_rows(store, [trace.range for trace in some])
-        observed = observe_records(spans_of(rows.spans), logs_of(rows.logs), settings).traces
-        observations.replace(observed)
-        yield from observed
+    groups: deque[list[str]] = deque()
+
+    def jobs() -> Iterator[tuple[Recorded, StoredRows | None]]:
+        for traces, found in known:
+            groups.append(list(traces))
+            each = [(session_id, trace) for session_id, of in traces.items() for trace in of]
+            recorded = Recorded(
+                {} if isinstance(found, StoredRows) else found,
+                {trace.range.trace_id: session_id for session_id, trace in each},
+                {trace.range.trace_id: trace.records for _, trace in each},
+                settings,
+                logged(store, traces),
+            )
+            yield recorded, found if isinstance(found, StoredRows) else None
+            if time.monotonic() >= until_s:
+                return
+
+    for built in _in_order(in_order, build, jobs()):
+        session_ids = groups.popleft()
+        with store.transaction():
+            replace_sessions(store, session_ids, built)
+            store.query(
+                "DELETE FROM derived.changed WHERE session_id IN (FROM built)",
+                built=arrow_column("session_id", session_ids),
+            )
+        yield set(built.session_ids)
+
+
+def build(job: tuple[Recorded, StoredRows | None]) -> BuiltSessions:
+    """Return the sessions of whole traces, whose rows are observed first where that was not done."""
+    recorded, rows = job
+    if rows is not None:
+        observed = observe_rows((rows, recorded.settings))
+        recorded = recorded._replace(observations={trace.trace_id: o for trace, o in observed})
+    return build_sessions(recorded)
+
+
+def _changed_traces(store: Store, held: Sequence[str] | None) -> Iterator[dict[str, list[StoredTrace]]]:
+    """Yield the sessions that changed, some at a time, with their traces; only those of `held` if given."""
+    changed = store.query(_sql("changed_sessions"))
+    if held is not None:
+        found = "SELECT DISTINCT session_id FROM derived.traces SEMI JOIN held USING (trace_id)"
+        of_held = {session_id for (session_id,) in store.query(found, held=arrow_column("trace_id", held))}
+        changed = [row for row in changed if row[0] in of_held]
+    for some in in_batches(changed, lambda row: int(row[1]), 2 * AT_ONCE):
+        rows = store.query(
+            "SELECT session_id, trace_id, first_seq, last_seq, records FROM derived.traces "
+            "SEMI JOIN wanted USING (session_id) ORDER BY first_seq, trace_id",
+            wanted=arrow_column("session_id", [session_id for session_id, _ in some]),
+        )
+        traces: dict[str, list[StoredTrace]] = {session_id: [] for session_id, _ in some}
+        for session_id, *place, records in rows:
+            traces[session_id].append(StoredTrace(TraceRange(*place), records, True))
+        yield traces
 
 
 def linked_traces(store: Store, traces: Sequence[Trace]) -> tuple[LinkedTraces, set[str]]:
@@ -417,136 +444,16 @@ def _trace_rows(
     return rows
 
 
-def _write_built(store: Store, observations: Observations) -> Iterator[set[str]]:
-    """Write the sessions that changed and were built where they were read, if nothing else is of them."""
-    for traces in _changed_traces(store):
-        alone = set(traces).difference(logged(store, traces))
-        ids = {s: [trace.range.trace_id for trace in traces[s]] for s in alone}
-        if built := observations.built(ids):
-            _write_step(store, observations, list(built.traces), built)
-            yield set(built.session_ids)
-
-
-def _build(store: Store, observations: Observations, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
-    """Build the sessions that changed, from all their traces, and replace their rows."""
-    groups: deque[list[str]] = deque()
-
-    def jobs() -> Iterator[Recorded]:
-        for session_ids, recorded in _recorded(store, observations):
-            groups.append(session_ids)
-            yield recorded
-            if time.monotonic() >= until_s:
-                return
-
-    for built in in_order(build_sessions, jobs()):
-        _write_step(store, observations, groups.popleft(), built)
-        yield set(built.session_ids)
-
-
-def _write_step(
-    store: Store, observations: Observations, session_ids: Sequence[str], built: BuiltSessions
-) -> None:
-    with _step(store, observations):
-        replace_sessions(store, session_ids, built)
-        store.query(
-            "DELETE FROM derived.changed WHERE session_id IN (FROM built)",
-            built=arrow_column("session_id", session_ids),
-        )
-
-
-def _changed_traces(store: Store) -> Iterator[dict[str, list[StoredTrace]]]:
-    """Yield the sessions that changed, some at a time, with their traces."""
-    changed = store.query(_sql("changed_sessions"))
-    for some in in_batches(changed, lambda row: int(row[1]), _BUILT_AT_ONCE):
-        rows = store.query(
-            "SELECT session_id, trace_id, first_seq, last_seq, records FROM derived.traces "
-            "SEMI JOIN wanted USING (session_id) ORDER BY first_seq, trace_id",
-            wanted=arrow_column("session_id", [session_id for session_id, _ in some]),
-        )
-        traces: dict[str, list[StoredTrace]] = {session_id: [] for session_id, _ in some}
-        for session_id, *place, records in rows:
-            traces[session_id].append(StoredTrace(TraceRange(*place), records, True))
-        yield traces
-
-
-def _recorded(store: Store, observations: Observations) -> Iterator[tuple[list[str], Recorded]]:
-    """Yield the sessions that changed, some at a time, and all that they are built from."""
-    settings = settings_of(store)
-    for traces in _changed_traces(store):
-        for session_ids, observed in _observed(store, observations, traces):
-            yield (
-                session_ids,
-                Recorded(
-                    observed,
-                    {trace.range.trace_id: one for one in session_ids for trace in traces[one]},
-                    {trace.range.trace_id: trace.records for one in session_ids for trace in traces[one]},
-                    settings,
-                    logged(store, session_ids),
-                ),
-            )
-
-
-def _observed(
-    store: Store, observations: Observations, traces: Mapping[str, Sequence[StoredTrace]]
-) -> Iterator[tuple[list[str], dict[str, Sequence[Observation]]]]:
-    """Yield sessions, at most `_BUILT_AT_ONCE_BYTES` or one, and the observations of their traces."""
-    to_read = [
-        trace
-        for of_session in traces.values()
-        for trace in of_session
-        if not observations.has_whole(trace.range.trace_id)
-    ]
-    _whole_traces(store, observations, to_read, "build")
-    by_trace: dict[str, Sequence[Observation]] = {}
-    session_ids: list[str] = []
-    size = 0
-    for session_id, of_session in traces.items():
-        session_ids.append(session_id)
-        for trace in of_session:
-            whole = observations.whole(trace.range.trace_id)
-            if whole is None or whole.observations is None:
-                raise AssertionError(f"trace {trace.range.trace_id} was not read whole")
-            by_trace[trace.range.trace_id] = whole.observations
-            size += size_of(whole)
-        if size >= _BUILT_AT_ONCE_BYTES:
-            yield session_ids, by_trace
-            by_trace, session_ids, size = {}, [], 0
-    if session_ids:
-        yield session_ids, by_trace
-
-
-@contextmanager
-def _step(store: Store, observations: Observations) -> Iterator[None]:
-    """Commit the block's statements together, as a step that this process knows of."""
-    with store.transaction():
-        yield
-        store.query("UPDATE derived.steps SET number = number + 1")
-    observations.advance(_step_number(store))
-
-
-def _mark_changed(store: Store, session_ids: Iterable[str]) -> None:
-    if ids := sorted(session_ids):
-        store.query("INSERT INTO derived.changed FROM changed", changed=arrow_column("session_id", ids))
-
-
-def _step_number(store: Store) -> int:
-    return int(store.query("FROM derived.steps")[0][0])
-
-
 def new_spans(store: Store) -> int:
     """Return how many spans arrived since the last derivation."""
     done = derived_up_to(store) or 0
     return _scalar(store, f"SELECT count(*) FROM spans WHERE seq > {done}") or 0  # noqa: S608 (a number)
 
 
-def records_left(store: Store, observations: Observations) -> int:
-    """Return about how many records the remaining steps observe, link and build."""
-    done, last = derived_up_to(store) or 0, newest(store)
-    unobserved = last - observations.seq + sum(upto - after for after, upto in observations.missed)
-    linked = f"SELECT coalesce(sum(records), 0)::BIGINT FROM derived.traces WHERE first_seq > {done}"  # noqa: S608 (a number)
-    unlinked = max(last - done - (_scalar(store, linked) or 0), 0)
+def records_left(store: Store) -> int:
+    """Return about how many records the remaining steps link and build."""
     changed = sum(int(records) for _, records in store.query(_sql("changed_sessions")))
-    return unobserved + 2 * unlinked + changed
+    return newest(store) - (derived_up_to(store) or 0) + changed
 
 
 def changed_sessions(store: Store) -> frozenset[str]:
@@ -567,15 +474,13 @@ def forget(store: Store) -> None:
         store.query("DROP SCHEMA IF EXISTS derived CASCADE")
         delete_scores(store)
         store.query("CREATE SCHEMA derived")
-        for name in ("progress", "steps", "changed", *_OF_TRACES):
+        for name in ("progress", "changed", *_OF_TRACES):
             store.query(_sql(name))
         store.query(";\n".join(create_statements()))
         store.query(_sql("state_variables"))
         store.query(_sql("question_metadata"))
         store.query(";\n".join(comment_statements()))  # 10 ms at once, 50 ms one by one
         store.query("INSERT INTO derived.progress VALUES ($fingerprint, 0)", {"fingerprint": fingerprint()})
-        # A number that no earlier derivation had.
-        store.query("INSERT INTO derived.steps VALUES ($number)", {"number": time.time_ns()})
     store.checked.add("derived")
 
 
@@ -624,19 +529,19 @@ def bring_up_to_date(
     configured: Configured = NOT_CONFIGURED,
     in_order: InOrder = map,
     *,
-    observations: Observations | None = None,
+    held: Held | None = None,
     spool: bool = True,
     on_share: Callable[[float], None] | None = None,
     stop: threading.Event | None = None,
 ) -> int:
     """Apply the settings, load the spool, and derive the sessions that are out of date; return how many.
 
-    For `in_order` and `observations` see `steps`. Without `spool` what waits there is not loaded. `on_share`
+    For `in_order` and `held` see `steps`. Without `spool` what waits there is not loaded. `on_share`
     is called with the share that is done, from 0 to 1, after each window; `stop` ends it after a window.
     """
     most_left, share = 1, 0.0
     derived: set[str] = set()
-    observations = Observations() if observations is None else observations
+    held = Held() if held is None else held
     with few_collections():
         while stop is None or not stop.is_set():
             with open_store() as store:
@@ -648,11 +553,11 @@ def bring_up_to_date(
                     loaded = drain(store, until_s=until_s)
                     spool = any(loaded) and time.monotonic() >= until_s  # there may be more
                 if not spool:
-                    derived.update(*steps(store, observations, in_order, until_s))
+                    derived.update(*steps(store, in_order, until_s, held))
                     if not stale(store):
                         return len(derived)
                     if on_share is not None:
-                        left = records_left(store, observations)
+                        left = records_left(store)
                         most_left = max(most_left, left)
                         share = max(share, 1 - left / most_left)
                         on_share(share)

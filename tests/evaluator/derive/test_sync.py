@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import nanoarrow as na
 import pytest
-from made_once import copy_of_sample, new_database
+from made_once import new_database
 from paths import SAMPLE
 
 from spangrade.evaluator.derive import load, stale, update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
-from spangrade.evaluator.derive.sync import intake, recorded
+from spangrade.evaluator.derive.sync import intake
 from spangrade.evaluator.derive.sync import update as sync
-from spangrade.evaluator.derive.sync.observations import Observations
 from spangrade.evaluator.derive.sync.sessions import BuiltSessions, insert_sessions
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import StoreError
@@ -23,7 +24,9 @@ from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 
 SESSIONS, TURNS = 4, 3
-STEPS = 12  # four of six records, four of three traces, and then each session
+# How much is read and held at once, in rows and in bytes, and how many steps that makes of 24 records.
+AMOUNTS = {(6, 1 << 30): 6, (6, 7_000): 7, (1, 1): 20}
+STOPS = [(amount, stop) for amount, steps in AMOUNTS.items() for stop in range(steps)]
 
 
 def interleaved() -> list[Span]:
@@ -51,119 +54,134 @@ def whole(path: Path) -> list[Session]:
 
 @pytest.fixture(scope="module")
 def in_few_steps(tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, ...]:
-    return tuple(whole(tmp_path_factory.mktemp("whole") / "s.duckdb"))
+    return tuple(by_id(whole(tmp_path_factory.mktemp("whole") / "s.duckdb")))
 
 
 @pytest.fixture
-def small_steps(in_few_steps: tuple[Session, ...], monkeypatch: pytest.MonkeyPatch) -> list[Session]:
-    """Make steps of six records, three traces and one session; return the sessions of larger steps."""
-    monkeypatch.setattr(recorded, "AT_ONCE", 6)
-    monkeypatch.setattr(sync, "_LINKED_AT_ONCE", 3)
-    monkeypatch.setattr(sync, "_BUILT_AT_ONCE", 2 * TURNS)
-    return list(in_few_steps)
+def small_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read and hold little at once: amounts of a parameter, else six rows of which all are held."""
+    at_once, held = getattr(request, "param", (6, 1 << 30))
+    monkeypatch.setattr(sync, "AT_ONCE", at_once)
+    monkeypatch.setattr(sync, "_HELD_BYTES", held)
 
 
-@pytest.mark.exhaustive
-def test_each_session_is_built_once_when_all_traces_are_linked(
-    small_steps: list[Session], tmp_path: Path
+def by_id(sessions: Iterable[Session]) -> list[Session]:
+    return sorted(sessions, key=lambda session: session.session_id)
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("small_steps", AMOUNTS, indirect=True)
+def test_each_session_is_built_from_all_its_traces_however_little_is_read_and_held_at_once(
+    request: pytest.FixtureRequest, in_few_steps: tuple[Session, ...], tmp_path: Path
 ) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(interleaved())
-        steps = list(sync.steps(store, Observations()))
-        assert list(load(store)) == small_steps
-    assert steps == [*[set()] * 8, *({f"s{number}"} for number in range(SESSIONS))]
-    assert len(steps) == STEPS
+        steps = list(sync.steps(store))
+        assert by_id(load(store)) == list(in_few_steps)
+        assert not stale(store)
+    assert len(steps) == AMOUNTS[request.node.callspec.params["small_steps"]]
+    assert set().union(*steps) == {f"s{number}" for number in range(SESSIONS)}
 
 
-@pytest.mark.parametrize("stop_after", range(STEPS))
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize(("small_steps", "stop_after"), STOPS, indirect=["small_steps"])
 @pytest.mark.short_form("stop_after", 12)
 def test_derivation_that_is_interrupted_is_completed_by_another_process(
-    stop_after: int, small_steps: list[Session], tmp_path: Path
+    stop_after: int, in_few_steps: tuple[Session, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "s.duckdb"
     with Store.open(path) as store:
         store.add(interleaved())
-        for _, _ in zip(range(stop_after), sync.steps(store, Observations()), strict=False):
+        for _, _ in zip(range(stop_after), sync.steps(store), strict=False):
             pass
     with Store.open(path) as store:
         assert stale(store)
         update(store)
         assert not stale(store)
-        assert list(load(store)) == small_steps
+        assert by_id(load(store)) == list(in_few_steps)
         assert update(store) == 0
 
 
-def test_what_was_observed_is_of_no_use_once_another_process_has_derived(
-    small_steps: list[Session], tmp_path: Path
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize(("small_steps", "stop_after"), STOPS, indirect=["small_steps"])
+@pytest.mark.short_form("stop_after", 12)
+def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
+    stop_after: int, in_few_steps: tuple[Session, ...], tmp_path: Path
 ) -> None:
     *early, late = interleaved()
-    observations = Observations()
+    held = sync.Held()
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(early)
-        for _, _ in zip(range(9), sync.steps(store, observations), strict=False):
+        for _, _ in zip(range(stop_after), sync.steps(store, held=held), strict=False):
+            pass
+        store.add([late])
+        list(sync.steps(store, held=held))
+        assert not stale(store)
+        assert by_id(load(store)) == list(in_few_steps)
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_what_is_held_is_of_no_use_once_another_process_has_derived(
+    in_few_steps: tuple[Session, ...], tmp_path: Path
+) -> None:
+    *early, late = interleaved()
+    held = sync.Held()
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(early)
+        for _, _ in zip(range(5), sync.steps(store, held=held), strict=False):
             pass  # all is linked, and one session built
         store.add([late])
         update(store)
-        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
+        assert by_id(load(store)) == list(in_few_steps)
         store.query("INSERT INTO derived.changed VALUES ('s3')")
-        list(sync.steps(store, observations))
-        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
+        list(sync.steps(store, held=held))
+        assert by_id(load(store)) == list(in_few_steps)
 
 
-@pytest.mark.parametrize("stop_after", range(STEPS))
-@pytest.mark.short_form("stop_after", 12)
-def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
-    stop_after: int, small_steps: list[Session], tmp_path: Path
-) -> None:
-    *early, late = interleaved()
-    observations = Observations()
-    with Store.open(tmp_path / "s.duckdb") as store:
-        store.add(early)
-        for _, _ in zip(range(stop_after), sync.steps(store, observations), strict=False):
-            pass
-        store.add([late])
-        list(sync.steps(store, observations))
-        assert not stale(store)
-        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("records", [1, 5, 8, 24])
-@pytest.mark.short_form("records", 4)
-def test_a_backlog_is_derived_in_parts_each_to_its_end(
-    records: int, small_steps: list[Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With 5 or 1 records a trace has its spans in two parts; a session always has, but in one of 24."""
-    monkeypatch.setattr(sync, "_DERIVED_AT_ONCE", records)
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("small_steps", AMOUNTS, indirect=True)
+def test_a_window_that_is_over_at_once_gets_on(in_few_steps: tuple[Session, ...], tmp_path: Path) -> None:
+    held = sync.Held()
+    left = []
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(interleaved())
-        steps = sync.steps(store, Observations())
-        built_at = [sync.derived_up_to(store) for session_ids in steps if session_ids]
-        assert not stale(store)
-        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
-    assert sorted(set(built_at)) == [*range(records, 24, records), 24]
+        while not left or stale(store):
+            list(sync.steps(store, until_s=0, held=held))
+            left.append(sync.records_left(store))
+            assert len(left) < 100
+        assert by_id(load(store)) == list(in_few_steps)
+    assert left[-1] == 0
 
 
-@pytest.mark.exhaustive
-def test_a_part_of_a_backlog_is_built_before_the_next_is_read_however_often_it_is_left(
-    small_steps: list[Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("sought", [1, 5, 8, 24])
+def test_the_traces_of_a_backlog_are_looked_for_in_parts_and_each_is_read_whole_once(
+    sought: int, in_few_steps: tuple[Session, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "_DERIVED_AT_ONCE", 8)
-    observations = Observations()
-    reached = []
+    """With 5 records or 1 a trace has its spans in two parts; with 8 a session has."""
+    monkeypatch.setattr(sync, "_SOUGHT", sought)
+    read: list[str] = []
+    observe_records = sync.observe_records
+
+    def observed(*arguments: Any) -> Any:
+        found = observe_records(*arguments)
+        read.extend(trace.trace_id for trace, _ in found)
+        return found
+
+    monkeypatch.setattr(sync, "observe_records", observed)
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(interleaved())
-        while not reached or stale(store):
-            next(sync.steps(store, observations))  # as if no window were longer than a step
-            reached.append((sync.derived_up_to(store), len(sync.changed_sessions(store))))
-        assert sorted(load(store), key=lambda s: s.session_id) == small_steps
-    assert {up_to for up_to, changed in reached if not changed} >= {8, 16, 24}
+        update(store)
+        assert not stale(store)
+        assert by_id(load(store)) == list(in_few_steps)
+    assert len(read) == len(set(read)) == SESSIONS * TURNS
 
 
-def test_a_session_log_counts_in_the_part_of_a_backlog_in_which_it_arrived(
+def test_the_first_sessions_of_a_backlog_are_built_before_its_last_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "_DERIVED_AT_ONCE", 2)
+    monkeypatch.setattr(sync, "AT_ONCE", 2)
+    monkeypatch.setattr(sync, "_HELD_BYTES", 1)
     first, second = interleaved()[:2], interleaved()[2:4]
     log = LogRecord(
         None, None, 1, None, attributes={"gen_ai.conversation.id": "s0", "spangrade.state": {"a": 1}}
@@ -171,13 +189,30 @@ def test_a_session_log_counts_in_the_part_of_a_backlog_in_which_it_arrived(
     with Store.open(tmp_path / "s.duckdb") as store:
         for records in (first, second, [log]):
             store.add(records)
-        steps = sync.steps(store, Observations())
-        assert [(ids, sync.derived_up_to(store)) for ids in steps if ids] == [
-            ({"s0"}, 2),
-            ({"s1"}, 4),
+        assert [(ids, sync.derived_up_to(store)) for ids in sync.steps(store) if ids] == [
+            ({"s0"}, 1),
+            ({"s1"}, 3),
             ({"s0"}, 5),
         ]
         assert [session.state_variables for session in load(store, "s0")] == [{"a": 1}]
+
+
+def test_a_trace_that_is_large_is_read_as_it_is_observed(
+    in_few_steps: tuple[Session, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "AT_ONCE_BYTES", 1)
+    elsewhere: list[object] = []
+
+    def in_order(function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
+        for job in jobs:
+            elsewhere.append(job)
+            yield function(job)
+
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.add(interleaved())
+        list(sync.steps(store, in_order))
+        assert by_id(load(store)) == list(in_few_steps)
+    assert len(elsewhere) == 1  # the sessions, from what is held
 
 
 def test_a_second_row_of_a_session_is_refused_by_name(tmp_path: Path) -> None:
@@ -198,22 +233,18 @@ def _rows_of(store: Store, session_id: str) -> na.Array:
     return arrow_rows(rows_of([session], batch=0)["sessions"], TABLES["sessions"].arrow_types)
 
 
-def test_what_is_left_is_what_is_to_be_observed_linked_and_built(tmp_path: Path) -> None:
+def test_what_is_left_is_what_is_to_be_linked_and_built(tmp_path: Path) -> None:
     spans = interleaved()
-    observations = Observations()
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(spans[:16])  # two turns of each session
         update(store)
-        sync.start(store, observations)
         store.add(spans[16:18])  # the third turn of one
-        assert sync.records_left(store, observations) == 2 + 2 * 2
-        steps = sync.steps(store, observations)
+        assert sync.records_left(store) == 2
+        steps = sync.steps(store)
         next(steps)
-        assert sync.records_left(store, observations) == 2 * 2
+        assert sync.records_left(store) == 1 + 6
         next(steps)
-        assert sync.records_left(store, observations) == 6
-        list(steps)
-        assert sync.records_left(store, observations) == 0
+        assert sync.records_left(store) == 0
 
 
 @pytest.mark.parametrize(("rows", "openings"), [(16, 3), (64, 2)])
@@ -231,17 +262,3 @@ def test_an_import_writes_before_its_end_what_fills_a_portion(
 
     found = intake.import_batches(open_store, *intake.start_import(db, [SAMPLE / "spans.otlp.jsonl"]))
     assert (found is not None and found.spans, len(opened)) == (44, openings)
-
-
-def test_rows_are_read_until_their_text_reaches_an_amount(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    db = copy_of_sample(tmp_path / "s.duckdb")
-    monkeypatch.setattr(recorded, "_FETCH", 1)
-    with Store.open(db, read_only=True) as store:
-        ((first, *_),), _ = recorded.arrived_rows(store, 0, 1)[0]
-        text = len(first[9]) + len(first[10])
-        for limit, upto in ((text, 1), (text + 1, 2)):
-            monkeypatch.setattr(recorded, "AT_ONCE_BYTES", limit)
-            rows, reached = recorded.arrived_rows(store, 0, 44)
-            assert (len(rows.spans[0]), reached) == (upto, upto)
