@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from many_sessions import write_sessions
 
 import spangrade
-from spangrade.evaluator.view.links import url_part
-from spangrade.evaluator.view.report import write_report
+from spangrade.evaluator.reports.html.links import url_part
+from spangrade.evaluator.reports.html.report import write_report
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,9 +66,13 @@ from spangrade.tracer.store.stored import Stored
 if TYPE_CHECKING:
     from spangrade.evaluator.agents.accept import Accepted
     from spangrade.evaluator.agents.earlier import FlippedSince
-    from spangrade.evaluator.audit.failure_to_golden import Corrected
-    from spangrade.evaluator.audit.options import Mutants
-    from spangrade.evaluator.audit.report import Audit
+    from spangrade.evaluator.apps.audit.failure_to_golden import Corrected
+    from spangrade.evaluator.apps.audit.options import Mutants
+    from spangrade.evaluator.apps.audit.report import Audit
+    from spangrade.evaluator.apps.server.grade.options import WatchOptions
+    from spangrade.evaluator.apps.server.grade.send_scores import SentScores
+    from spangrade.evaluator.apps.server.grade.watch import WatchSummary
+    from spangrade.evaluator.apps.server.serve import ServeOptions
     from spangrade.evaluator.derive.sync.why import SpanReading
     from spangrade.evaluator.grading.regraded import Regraded
     from spangrade.evaluator.grading.run import Run
@@ -77,16 +82,12 @@ if TYPE_CHECKING:
     from spangrade.evaluator.metrics.causes import Evidence
     from spangrade.evaluator.results.alarms import Alarm
     from spangrade.evaluator.review.mining.call_rules import MinedRule
-    from spangrade.evaluator.serve.serve import ServeOptions
     from spangrade.evaluator.statistics.agreement.agreement import Agreement
     from spangrade.evaluator.statistics.agreement.check import JudgeCheck
     from spangrade.evaluator.statistics.clusters import Cluster
     from spangrade.evaluator.statistics.comparison.condition import Compared
     from spangrade.evaluator.statistics.comparison.sample import Sample
     from spangrade.evaluator.statistics.trends.trend import Trend
-    from spangrade.evaluator.watch.options import WatchOptions
-    from spangrade.evaluator.watch.send_scores import SentScores
-    from spangrade.evaluator.watch.watch import WatchSummary
 
 __all__ = [
     "Callbacks",
@@ -114,6 +115,11 @@ __all__ = [
 Metrics = Gates | str | Metric | Iterable[str | Metric]
 NEAREST = "nearest"  # the settings of the project
 MEMORY = ":memory:"  # as in duckdb.connect
+
+
+def app(name: str) -> Any:
+    """Return a module of an app, by its name below `apps`: the core imports none, and no app another."""
+    return import_module(f"spangrade.evaluator.apps.{name}")
 
 
 class GoldenAddition(NamedTuple):
@@ -215,7 +221,7 @@ def sessions(files: StrPath | Iterable[StrPath]) -> list[Session]:
 
 
 def _write_html(stored: Stored, file: Path, run_id: str) -> None:
-    from spangrade.evaluator.view.report import write_report  # jinja2 takes 50 ms to import
+    from spangrade.evaluator.reports.html.report import write_report  # jinja2 takes 50 ms to import
 
     write_report(partial(stored.reading, derived=False, wait_s=RUN_WAIT_S), run_id, file)
 
@@ -585,14 +591,16 @@ class Database:
         cannot be used.
         """
         from spangrade.evaluator.grading.run_list import find_run_id
-        from spangrade.evaluator.watch.send_scores import send_scores
 
         if isinstance(run, str):
             with self.stored.reading(derived=False) as store:
                 run_id = find_run_id(store, run)
         else:
             run_id = run.run_id
-        return send_scores(self.stored, run_id, url, dry_run=dry_run)
+        sent: SentScores = app("server.grade.send_scores").send_scores(
+            self.stored, run_id, url, dry_run=dry_run
+        )
+        return sent
 
     def flips(self, run: Run) -> FlippedSince | None:
         """Return which questions of a run flipped since the earlier run of the same dataset and questions.
@@ -695,25 +703,21 @@ class Database:
         Nothing is saved in the database. Raises InputError as `grade` does, for an unknown kind of mutant,
         and if `write` is asked for with a dataset that is not a golden file.
         """
-        from spangrade.evaluator.audit.options import Mutants
-        from spangrade.evaluator.audit.printed import write_audit
-        from spangrade.evaluator.audit.run import run_audit
-
         asked = GradeSpec.of(dataset, gates, select, judge)
         spec = filled(asked, self._settings)
         # A judge of the settings is not meant for the thousands of replies of an audit.
         spec = replace(spec, judge=replace(spec.judge, model=asked.judge.model))
-        audit = run_audit(
+        audit: Audit = app("audit.run").run_audit(
             spec,
             self.stored,
-            mutants if isinstance(mutants, Mutants) else Mutants(20 if mutants is None else mutants),
+            app("audit.options").asked_mutants(mutants),
             recordings=[Path(path) for path in several(spans)],
             write=write,
             callbacks=self._callbacks,
             workers=self._workers,
         )
         if out is not None:
-            write_audit(audit, Path(out))
+            app("audit.printed").write_audit(audit, Path(out))
         return audit
 
     def watch(
@@ -741,21 +745,22 @@ class Database:
         Raises InputError for a value that cannot be used and, with `once`, StoreError if the database cannot
         be used.
         """
-        from spangrade.evaluator.watch.watch import watch
-
         spec = self._spec(dataset, gates, select, judge, sampled=True)
         if select is None or not isinstance(select, Selection) or select.limit is None:
             spec = replace(spec, select=replace(spec.select, limit=None))
         options = self._watching(options)
-        return watch(spec, self._file, options, self._callbacks, stop, on_start, on_round)
+        summary: WatchSummary = app("server.grade.watch").watch(
+            spec, self._file, options, self._callbacks, stop, on_start, on_round
+        )
+        return summary
 
     def _watching(self, options: WatchOptions | None) -> WatchOptions:
         """Return how sessions are watched, with the alerts of the settings."""
-        from spangrade.evaluator.view.links import ServerLinks
-        from spangrade.evaluator.watch.options import WatchOptions
+        from spangrade.evaluator.reports.html.links import ServerLinks
 
         alerts = tuple(self._settings.alerts)
-        return replace(options or WatchOptions(), alerts=alerts, links=ServerLinks())
+        options = options or app("server.grade.options").WatchOptions()
+        return replace(options, alerts=alerts, links=ServerLinks())
 
     def serve(
         self,
@@ -774,12 +779,10 @@ class Database:
         pages, and for OTLP over HTTP and gRPC. See docs/production.md. Raises InputError or StoreError if it
         cannot start.
         """
-        from spangrade.evaluator.serve.serve import serve
-
         spec = self._spec(dataset, gates, select, judge, sampled=True)
         spec = replace(spec, select=replace(spec.select, limit=None))
         watching = self._watching(watching)
-        serve(options, spec, watching, self._callbacks, on_ready)
+        app("server.serve").serve(options, spec, watching, self._callbacks, on_ready)
 
     def why(self, session_id: str) -> list[SpanReading]:
         """Return the spans of a session as they are read, each with what passes over them changed and why.
@@ -1246,12 +1249,12 @@ class Database:
         nothing then.
         """
         from spangrade.converters.datasets.golden import append
-        from spangrade.evaluator.audit.failure_to_golden import Corrections, correct
 
+        of_failures = app("audit.failure_to_golden")
         session, causes, passing = self._failure(session_id)
         name = question_id or session.question_id or session.session_id
-        expected = Corrections(calls, texts, references or {})
-        made = correct(session, name, expected, causes=causes, passing=passing)
+        expected = of_failures.Corrections(calls, texts, references or {})
+        made: Corrected = of_failures.correct(session, name, expected, causes=causes, passing=passing)
         if made.proof.problem is not None:
             raise InputError(f"session {session.session_id}: the question is left out: {made.proof.problem}")
         _, problems = append(Path(golden), [made.question])
@@ -1261,19 +1264,17 @@ class Database:
 
     def struck_out(self, session_id: str) -> list[str]:
         """Return what `failure_to_golden` strikes out of a session, a line for each call, with the reason."""
-        from spangrade.evaluator.audit.failure_to_golden import call_line, struck_calls
-
+        of_failures = app("audit.failure_to_golden")
         session, causes, _ = self._failure(session_id)
-        found = struck_calls(session, causes)
-        return [f"{call_line(session.tool_interactions[index])}: {why}" for index, why in found.items()]
+        found = of_failures.struck_calls(session, causes)
+        calls = session.tool_interactions
+        return [f"{of_failures.call_line(calls[index])}: {why}" for index, why in found.items()]
 
     def _failure(self, session_id: str) -> tuple[Session, tuple[Evidence, ...], list[Session]]:
         """Return a session, the causes of the gates that it failed, and those that pass and begin like it."""
-        from spangrade.evaluator.audit.failure_to_golden import failure_of
-
         session = self.session(session_id)
         with self.stored.reading() as store:
-            failure = failure_of(store, session.session_id)
+            failure = app("audit.failure_to_golden").failure_of(store, session.session_id)
         return session, failure.causes, [self.session(one) for one in failure.passing]
 
     def mine_golden(
@@ -1347,11 +1348,8 @@ def open_lake(
     What needs a file is done by `spangrade lake`: import, derive, delete. Raises InputError for a catalog
     that cannot be one.
     """
-    from spangrade.evaluator.lake.catalog import lake_at
-    from spangrade.evaluator.lake.reading import LakeReader
-
     project, callbacks = _of_project(settings, on_problem, on_progress, on_share)
-    return Database(LakeReader(lake_at(catalog)), callbacks, project, workers)
+    return Database(app("lake.reading").reader_at(catalog), callbacks, project, workers)
 
 
 def list_metrics(metrics_files: StrPath | Iterable[StrPath] = ()) -> list[Metric]:

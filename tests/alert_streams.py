@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from spangrade.evaluator.apps.server.grade.tables import create_tables
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.sync.update import forget
-from spangrade.evaluator.watch.tables import create_tables
 from spangrade.tracer.store import Store
 
 DAY_NS = 86_400 * 10**9

@@ -22,11 +22,11 @@ from pathlib import Path
 import scipy
 from alert_streams import DAY_NS, GATES, Stream, add, new_database
 
+from spangrade.evaluator.apps.server.grade.alerts import Alerts
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.prepare import prepare
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.results.alarms import stored_alarms
-from spangrade.evaluator.watch.alerts import Alerts
 from spangrade.tracer.store import Store
 
 HOUR_NS = 3600 * 10**9

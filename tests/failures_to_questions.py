@@ -23,7 +23,7 @@ from typing import Any
 from paths import SHARED
 
 import spangrade
-from spangrade.evaluator.audit.failure_to_golden import ENOUGH, Corrected, Corrections, correct
+from spangrade.evaluator.apps.audit.failure_to_golden import ENOUGH, Corrected, Corrections, correct
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.session import Session
 

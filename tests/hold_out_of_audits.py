@@ -23,7 +23,7 @@ from paths import SHARED
 
 import spangrade
 from spangrade import Mutants
-from spangrade.evaluator.audit.options import LEAST_SESSIONS
+from spangrade.evaluator.apps.audit.options import LEAST_SESSIONS
 
 FOLDER = SHARED / "data" / "tau_bench"
 WRITES = frozenset(

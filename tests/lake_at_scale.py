@@ -32,8 +32,8 @@ from same_tables import differences
 from servers import Postgres, postgres
 from spans_of_many import Record, conversation, encoded, land
 
-from spangrade.evaluator.lake import api
-from spangrade.evaluator.lake.catalog import lake_at
+from spangrade.evaluator.apps.lake import api
+from spangrade.evaluator.apps.lake.catalog import lake_at
 from spangrade.tracer.span import Span
 
 FILE = 8_192  # spans of a landing file

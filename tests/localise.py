@@ -36,8 +36,8 @@ from paths import SHARED
 
 import spangrade
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
-from spangrade.evaluator.audit.audit import Fate, _fate, audited_sessions, graded
-from spangrade.evaluator.audit.mutant import Mutant, load_kinds, mutants_of
+from spangrade.evaluator.apps.audit.audit import Fate, _fate, audited_sessions, graded
+from spangrade.evaluator.apps.audit.mutant import Mutant, load_kinds, mutants_of
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.causes import leading_causes

@@ -15,9 +15,9 @@ import httpx2
 import uvicorn
 
 import spangrade
-from spangrade.evaluator.mcp.answers import NOTE
-from spangrade.evaluator.mcp.tools import Tools
-from spangrade.evaluator.view.server import HOST
+from spangrade.evaluator.apps.mcp.answers import NOTE
+from spangrade.evaluator.apps.mcp.tools import Tools
+from spangrade.evaluator.apps.server.pages.server import HOST
 from spangrade.tracer.base.http_server import listen
 from spangrade.tracer.receiver.access import Access
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @contextmanager
 def serving(tools: Tools, token: str | None = None, access: Access | None = None) -> Iterator[str]:
     """Serve tools over HTTP; give the address."""
-    from spangrade.evaluator.mcp.server import http_app
+    from spangrade.evaluator.apps.mcp.server import http_app
 
     listener = listen(HOST, 0)
     app = http_app(tools, access or Access(token))

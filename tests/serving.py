@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import uvicorn
 from starlette.types import ASGIApp
 
-from spangrade.evaluator.view.app import create_app
-from spangrade.evaluator.view.database import Viewed, ViewedDatabase
-from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.evaluator.view.server import HOST
+from spangrade.evaluator.apps.server.pages.app import create_app
+from spangrade.evaluator.apps.server.pages.database import Viewed, ViewedDatabase
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
+from spangrade.evaluator.apps.server.pages.server import HOST
 from spangrade.tracer.base.http_server import listen
 
 

@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metric
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
-from spangrade.evaluator.watch.totals import LABELS
+from spangrade.evaluator.apps.server.grade.totals import LABELS
 
 
 class Hook:

@@ -23,8 +23,7 @@ EXTRAS = (
     "uvicorn",
 )
 # What stands beside the core, and needs some of them at once.
-ROOMS = ("evaluator.mcp", "evaluator.serve", "evaluator.view", "evaluator.watch", "tracer.receiver")
-APPS = (*(f"spangrade.{room}." for room in ROOMS), "spangrade.tracer.base.http_server")
+APPS = ("spangrade.evaluator.apps.", "spangrade.tracer.receiver.", "spangrade.tracer.base.http_server")
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys

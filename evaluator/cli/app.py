@@ -17,8 +17,9 @@ from spangrade.evaluator.cli.declare import command_of, with_example
 from spangrade.evaluator.cli.gone import refuse_command, refuse_option
 from spangrade.evaluator.cli.settings import setting_of
 from spangrade.tracer.base.command_exit import leave
-from spangrade.tracer.base.errors import one_line
+from spangrade.tracer.base.errors import InputError, one_line
 from spangrade.tracer.base.file_modes import set_umask
+from spangrade.tracer.base.plugins import Plugin, plugins
 
 _UsageError: Any = typer.BadParameter.__base__  # typer exports only this one of its errors of usage
 
@@ -49,7 +50,7 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         # If there is no such command, the names of all are compared with it.
-        for name in (cmd_name,) if cmd_name in COMMANDS else COMMANDS:
+        for name in (cmd_name,) if cmd_name in COMMANDS or _brought(cmd_name) else COMMANDS:
             if name not in self.commands:
                 self.add_command(_built(name), name)
         return super().get_command(ctx, cmd_name)
@@ -74,20 +75,34 @@ class _Commands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """Import a command; return its function or, of a group, its application."""
-    module, _, attribute = (COMMANDS[name].where or f"{name}:{name}").partition(":")
+    """Import a command; return its function or, of a group, its application.
+
+    Raises InputError for one of an app of which the installation does not know.
+    """
+    known = COMMANDS.get(name)
+    if known is None or known.of_app:
+        if (plugin := _brought(name)) is None:
+            raise InputError(f"{name}: this installation is older than its checkout: pip install -e . again")
+        return plugin.load()
+    module, _, attribute = (known.where or f"{name}:{name}").partition(":")
     return getattr(import_module(f"spangrade.evaluator.cli.{module}"), attribute)
+
+
+def _brought(name: str) -> Plugin | None:
+    """Return the command that an app, or another package, brings by this name."""
+    return next((one for one in plugins("spangrade.commands") if one.name == name), None)
 
 
 @cache  # a process that runs many commands, as the tests do, builds each once
 def _built(name: str) -> Any:
-    command, known = load(name), COMMANDS[name]
+    command = load(name)
+    example = COMMANDS[name].example if name in COMMANDS else f"spangrade {name}"
     if isinstance(command, typer.Typer):
         built: Any = get_command(command)
         built.name = name
     else:
         built = command_of(command, name)
-    _give_examples(built, f"spangrade {name}", known.example)
+    _give_examples(built, f"spangrade {name}", example)
     return built
 
 

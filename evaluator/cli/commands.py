@@ -15,13 +15,15 @@ GROUPS = (FIRST_DAY, GOLDEN, PRODUCTION, UPKEEP)
 class Command(NamedTuple):
     """A command: its group, what it does, and an example of it.
 
-    `where` is MODULE:NAME if these are not its name.
+    `where` is MODULE:NAME if these are not its name. One of an app is found by its entry point, as those that
+    other packages bring are.
     """
 
     group: str
     does: str
     usual: str
     where: str = ""
+    of_app: bool = False
 
     @property
     def example(self) -> str:
@@ -46,7 +48,9 @@ COMMANDS: Mapping[str, Command] = {
         "Compare two runs, or two selections of sessions.",
         "compare branch:main latest --fail-if worse",
     ),
-    "view": Command(FIRST_DAY, "Serve pages of sessions, verdicts and runs for a browser.", "view"),
+    "view": Command(
+        FIRST_DAY, "Serve pages of sessions, verdicts and runs for a browser.", "view", of_app=True
+    ),
     "demo": Command(FIRST_DAY, "Show a green run, a change and a red run on a made-up agent.", "demo"),
     "grade": Command(
         GOLDEN,
@@ -63,6 +67,7 @@ COMMANDS: Mapping[str, Command] = {
         GOLDEN,
         "Break sessions that pass: which defects do the gates notice? Or mine rules.",
         "audit golden.json",
+        of_app=True,
     ),
     "judge": Command(
         GOLDEN,
@@ -79,7 +84,7 @@ COMMANDS: Mapping[str, Command] = {
         PRODUCTION,
         "Receive, grade and show sessions as one service, for a team.",
         "serve --data /var/lib/spangrade",
-        where="serve:app",
+        of_app=True,
     ),
     "sessions": Command(
         PRODUCTION, "List the sessions, with the verdict of each.", "sessions --failed --since 7d"
@@ -101,7 +106,10 @@ COMMANDS: Mapping[str, Command] = {
         "sql 'SELECT session_id, cost_usd FROM sessions'",
     ),
     "mcp": Command(
-        PRODUCTION, "Let a coding agent ask about sessions and runs over MCP.", "mcp --db agents.duckdb"
+        PRODUCTION,
+        "Let a coding agent ask about sessions and runs over MCP.",
+        "mcp --db agents.duckdb",
+        of_app=True,
     ),
     "doctor": Command(
         UPKEEP, "Show what is installed, stored and reachable, and the settings in force.", "doctor"
@@ -111,7 +119,7 @@ COMMANDS: Mapping[str, Command] = {
         UPKEEP,
         "Keep sessions in a lake, for more spans than one machine holds.",
         "lake update --lake postgres:dbname=lake --landing s3://spans",
-        where="lake:app",
+        of_app=True,
     ),
 }
 _UPDATE = "`spangrade lake update` derives and grades what has landed"

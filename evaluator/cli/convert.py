@@ -141,7 +141,7 @@ def _asked(question: str) -> str:
 
 
 def _call(text: str) -> dict[str, Any]:
-    from spangrade.evaluator.audit.failure_to_golden import call_of_line
+    from spangrade.evaluator.review.call_lines import call_of_line
 
     try:
         return call_of_line(text)

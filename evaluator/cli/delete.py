@@ -10,8 +10,8 @@ from spangrade.tracer.base.fields import option, values_of
 from spangrade.tracer.base.terminal import counted, print_line, warn
 
 if TYPE_CHECKING:
+    from spangrade.evaluator.apps.lake.api import DeletedFromLake
     from spangrade.evaluator.database import Deleted
-    from spangrade.evaluator.lake.api import DeletedFromLake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

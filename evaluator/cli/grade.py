@@ -13,7 +13,7 @@ from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Every, Graders, Printed, StoredIn
 from spangrade.evaluator.cli.output import sent_scores, show, show_run, show_sent
 from spangrade.evaluator.reports.kinds import Report
-from spangrade.evaluator.watch.options import ScoresTo
+from spangrade.evaluator.results.scores_to import ScoresTo
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import OWN, argument, option, values_of
 

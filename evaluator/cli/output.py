@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from spangrade import Database, ExitCode, Run
     from spangrade.evaluator.agents.earlier import FlippedSince
+    from spangrade.evaluator.apps.server.grade.send_scores import SentScores
+    from spangrade.evaluator.results.scores_to import ScoresTo
     from spangrade.evaluator.statistics.comparison.condition import Compared
-    from spangrade.evaluator.watch.options import ScoresTo
-    from spangrade.evaluator.watch.send_scores import SentScores
     from spangrade.tracer.span import Problem
 
 MAX_LISTED = 20  # problems; the others are counted

@@ -15,7 +15,7 @@ from spangrade.evaluator.cli.declare import Only
 from spangrade.evaluator.cli.options import Every, Graders, Printed, StoredIn
 from spangrade.evaluator.cli.output import print_lines, sent_scores, show_run, show_sent
 from spangrade.evaluator.cli.settings import loaded_settings
-from spangrade.evaluator.watch.options import ScoresTo
+from spangrade.evaluator.results.scores_to import ScoresTo
 from spangrade.tracer.base.fields import argument, option
 from spangrade.tracer.base.terminal import print_line, warn
 

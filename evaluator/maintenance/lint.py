@@ -15,9 +15,9 @@ from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice
 from spangrade.evaluator.maintenance.gaps import OF_CALLS, Gap, session_gaps
+from spangrade.evaluator.maintenance.not_delivered import given_up
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session, UnreadableSpan
-from spangrade.evaluator.watch.deliveries import given_up
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import rejected_files
 from spangrade.tracer.store.sql import statement

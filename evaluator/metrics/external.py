@@ -19,6 +19,7 @@ from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.sql import statement
 
 LABEL = "label"  # the name of a label of a session as a whole
+COMMENT = "comment"  # the name of what a person says of a step
 
 
 class Source(StrEnum):

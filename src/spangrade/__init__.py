@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from spangrade.evaluator.agents.adapters.remote import ChatAgent, HttpAgent
-    from spangrade.evaluator.audit.options import Mutants
+    from spangrade.evaluator.apps.audit.options import Mutants
+    from spangrade.evaluator.apps.server.grade.options import WatchOptions
     from spangrade.evaluator.database import Database, grade, list_metrics, open, sessions  # noqa: A004 (as in duckdb.connect)
     from spangrade.evaluator.grading.run import Run
     from spangrade.evaluator.grading.run_options import RunOptions
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         metric,
     )
     from spangrade.evaluator.session import Session
-    from spangrade.evaluator.watch.options import WatchOptions
     from spangrade.tracer.base.errors import (
         ExitCode,
         InputError,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from spangrade.tracer.store.query_rows import Rows
 
 _HOMES = {
-    "evaluator.audit.options": ("Mutants",),
+    "evaluator.apps.audit.options": ("Mutants",),
     "evaluator.database": ("Database", "grade", "list_metrics", "open", "sessions"),
     "evaluator.grading.spec": ("Gates", "GradeSpec", "JudgeOptions", "Selection"),
     "evaluator.metrics.metric": (
@@ -83,7 +83,7 @@ _HOMES = {
     "evaluator.grading.run_options": ("RunOptions",),
     "evaluator.session": ("Session",),
     "evaluator.agents.adapters.remote": ("ChatAgent", "HttpAgent"),
-    "evaluator.watch.options": ("WatchOptions",),
+    "evaluator.apps.server.grade.options": ("WatchOptions",),
     "tracer.configure": ("configure",),
     "tracer.base.errors": ("ExitCode", "InputError", "SpangradeError", "StoreError", "StoreLockedError"),
     "tracer.exporter": ("DuckDBSpanExporter",),

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from otlp_sessions import Call, Said, write_golden, write_sessions
 
 import spangrade
-from spangrade.evaluator.audit.audit import Fate
+from spangrade.evaluator.apps.audit.audit import Fate
 
 
 def main(sessions: int, questions: int) -> None:

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from many_sessions import write_large_runs, write_sessions
 from serving import serving
 
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
+from spangrade.evaluator.reports.html.grid_page import MAX_SESSIONS
 from spangrade.evaluator.review.scores.queues import Queue
-from spangrade.evaluator.view.grid_page import MAX_SESSIONS
-from spangrade.evaluator.view.labelling import Reviewer
 
 PATHS = (
     *(

@@ -12,8 +12,8 @@ from playwright.sync_api import Page, expect
 from serving import serving
 
 import spangrade
-from spangrade.evaluator.view.database import ViewedDatabase
-from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 
 WORKS = [Said("Where is it?", calls=[Call("look_up", {"id": 1})])]
 FAILS = [Said("Where is it?", calls=[Call("look_up", {"id": 1}, error="no such order"), Call("refund")])]

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.view.links import url_part
+from spangrade.evaluator.reports.html.links import url_part
 
 GATES = ["tool_success_rate>=0.9", "cost<=0.001"]
 

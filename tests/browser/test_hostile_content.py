@@ -15,9 +15,9 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
-from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.evaluator.view.links import url_part
+from spangrade.evaluator.reports.html.links import url_part
 from spangrade.tracer.store import Store
 
 # Each would set `window.hit`, open a dialog, or ask another host.

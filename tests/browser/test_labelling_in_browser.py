@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from serving import serving
 
 import spangrade
-from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 
 
 def label(page: Page, keys: str) -> None:

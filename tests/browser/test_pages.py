@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from paths import SAMPLE
 from playwright.sync_api import Page, expect
 
 import spangrade
-from spangrade.evaluator.view.export import export_run
+from spangrade.evaluator.apps.server.pages.export import export_run
 
 
 @pytest.fixture(scope="module")

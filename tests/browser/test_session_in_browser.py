@@ -19,8 +19,8 @@ from playwright.sync_api import Page, expect
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.evaluator.view.links import url_part
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
+from spangrade.evaluator.reports.html.links import url_part
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 

@@ -15,7 +15,7 @@ from serving import serving
 from ten_tasks import TASKS, do, facts_of
 
 import spangrade
-from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 
 
 def documented() -> dict[str, int]:

@@ -18,7 +18,7 @@ from paths import SAMPLE
 
 import spangrade as package
 from spangrade import Gates, GradeSpec, JudgeOptions, Selection
-from spangrade.evaluator.lake.grading import grade_slice, grading_by
+from spangrade.evaluator.apps.lake.grading import grade_slice, grading_by
 from spangrade.tracer.store import Store
 
 WATCHED = {"since", "sample"}

@@ -18,8 +18,8 @@ from paths import ROOT
 from serving import Served, serving
 
 import spangrade as package
+from spangrade.evaluator.apps.mcp.tools import Tools
 from spangrade.evaluator.cli.commands import COMMANDS, NOT_ON_A_LAKE
-from spangrade.evaluator.mcp.tools import Tools
 
 COLUMNS = ("command", "python", "page", "mcp", "lake")
 NOT_CAPABILITIES = {"path", "close"}
@@ -54,7 +54,7 @@ def test_every_command_method_and_tool_is_there_and_exists() -> None:
 
 
 def test_every_page_is_there_and_exists(db: Path) -> None:
-    from spangrade.evaluator.view import app
+    from spangrade.evaluator.apps.server.pages import app
 
     source = Path(app.__file__).read_text(encoding="utf-8")
     routes = re.findall(r'Route\("([^"]+)", [^)]*"GET"', source)

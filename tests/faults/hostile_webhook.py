@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from faults.outcome import Outcome
 from watching import ALL, BAD, GATE, LATER, Clock, add, prepared_by
 
-from spangrade.evaluator.watch.watch import Watch
-from spangrade.evaluator.watch.webhook import Webhook
+from spangrade.evaluator.apps.server.grade.watch import Watch
+from spangrade.evaluator.apps.server.grade.webhook import Webhook
 
 _HOSTILE_ROUNDS, _ROUNDS = 4, 8  # a message is given up after eight attempts; a wait is at most a day
 _DAY_NS = 86_400 * 10**9

@@ -32,7 +32,7 @@ from otlp_sessions import Call, Said, write_sessions
 from receiving import start
 from sinks import Hook, Sink, hook, http_sink
 
-from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, message_id
+from spangrade.evaluator.apps.server.grade.webhook import SECRET_VARIABLE, message_id
 from spangrade.tracer.store import Store
 
 GATES = ("tool_success_rate>=1", "trace_score:thumbs>=0.5")

@@ -53,8 +53,8 @@ from faults.team_agents import (
 from processes import cpu_s, pss_mb
 from receiving import request, self_signed
 
-from spangrade.evaluator.serve.keys import KeyFile, Role
 from spangrade.tracer.base.errors import StoreLockedError
+from spangrade.tracer.receiver.keys import KeyFile, Role
 from spangrade.tracer.store import Store
 
 BASE = "/team"

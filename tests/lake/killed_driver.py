@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from spangrade.evaluator.lake import job
-from spangrade.evaluator.lake.catalog import lake_at
-from spangrade.evaluator.lake.job import Sizes, update_lake
+from spangrade.evaluator.apps.lake import job
+from spangrade.evaluator.apps.lake.catalog import lake_at
+from spangrade.evaluator.apps.lake.job import Sizes, update_lake
 
 STEPS = ("scan", "gather", "assign", "split", "derive", "commit", "clean")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from spangrade.evaluator.lake.catalog import Lake, attached
+from spangrade.evaluator.apps.lake.catalog import Lake, attached
 from spangrade.tracer.store.sql import text_literal
 
 # What is numbered by arrivals or drawn anew for each run; a lake has no judge.

@@ -9,9 +9,9 @@ from arrangements import Arrangement, arranged, conversations
 from same_tables import differences
 from spans_of_many import land, single_machine
 
+from spangrade.evaluator.apps.lake.catalog import Lake
+from spangrade.evaluator.apps.lake.job import update_lake
 from spangrade.evaluator.derive.sync.workers import workers_in_order
-from spangrade.evaluator.lake.catalog import Lake
-from spangrade.evaluator.lake.job import update_lake
 from spangrade.tracer.span import LogRecord
 
 

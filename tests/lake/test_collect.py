@@ -13,9 +13,9 @@ from same_tables import differences
 from spans_of_many import deliveries
 
 from spangrade import open as open_database
+from spangrade.evaluator.apps.lake.catalog import Lake, attached
+from spangrade.evaluator.apps.lake.job import update_lake
 from spangrade.evaluator.derive.settings import set_session_from
-from spangrade.evaluator.lake.catalog import Lake, attached
-from spangrade.evaluator.lake.job import update_lake
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.landing import Lander
 from spangrade.tracer.receiver.queue import SpoolQueue

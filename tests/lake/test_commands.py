@@ -20,7 +20,7 @@ def filled(catalogs: Postgres, tmp_path_factory: pytest.TempPathFactory) -> tupl
     """A lake's catalog, and a database file of the same spans."""
     from spangrade import GradeSpec
     from spangrade import open as open_database
-    from spangrade.evaluator.lake import api
+    from spangrade.evaluator.apps.lake import api
 
     folder = tmp_path_factory.mktemp("filled")
     catalog = catalogs.new_database()

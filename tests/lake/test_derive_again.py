@@ -10,10 +10,10 @@ from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
 from spangrade import open as open_database
+from spangrade.evaluator.apps.lake.catalog import Lake, attached
+from spangrade.evaluator.apps.lake.derive_again import derive_again
+from spangrade.evaluator.apps.lake.job import Sizes, update_lake
 from spangrade.evaluator.derive.settings import set_session_from
-from spangrade.evaluator.lake.catalog import Lake, attached
-from spangrade.evaluator.lake.derive_again import derive_again
-from spangrade.evaluator.lake.job import Sizes, update_lake
 from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 

@@ -10,8 +10,8 @@ from hidden_calls import NONE, SPANS, not_passed, otlp, passes, verdicts
 from servers import Postgres
 
 import spangrade as package
+from spangrade.evaluator.apps.lake import api
 from spangrade.evaluator.database import open_lake
-from spangrade.evaluator.lake import api
 
 
 def found_by(way: str, catalogs: Postgres, folder: Path) -> dict[str, tuple[str, str]]:

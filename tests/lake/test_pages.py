@@ -14,10 +14,10 @@ from command_line import Spangrade
 from servers import Postgres
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade.evaluator.apps.lake import api
+from spangrade.evaluator.apps.lake.catalog import attached
 from spangrade.evaluator.database import open_lake
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.lake import api
-from spangrade.evaluator.lake.catalog import attached
 from spangrade.tracer.store.sql import text_literal
 
 if find_spec("uvicorn") is None:
@@ -25,7 +25,7 @@ if find_spec("uvicorn") is None:
 
 from serving import Served, serving
 
-from spangrade.evaluator.view.database import ViewedLake
+from spangrade.evaluator.apps.server.pages.database import ViewedLake
 
 LANDED = deliveries(12)
 _OF_RUNS = ("runs", "run_metrics", "run_questions", "golden_questions", "verdicts", "scores")

@@ -14,13 +14,13 @@ from same_tables import differences
 from servers import Postgres, s3
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade.evaluator.apps.lake.catalog import lake_at
+from spangrade.evaluator.apps.lake.compact import compact
+from spangrade.evaluator.apps.lake.delete import delete_from_lake
+from spangrade.evaluator.apps.lake.engine import Engine
+from spangrade.evaluator.apps.lake.executors import executor, on_ray
+from spangrade.evaluator.apps.lake.job import Sizes, Updated, update_lake
 from spangrade.evaluator.derive.sync.workers import InOrder, workers_in_order
-from spangrade.evaluator.lake.catalog import lake_at
-from spangrade.evaluator.lake.compact import compact
-from spangrade.evaluator.lake.delete import delete_from_lake
-from spangrade.evaluator.lake.engine import Engine
-from spangrade.evaluator.lake.executors import executor, on_ray
-from spangrade.evaluator.lake.job import Sizes, Updated, update_lake
 from spangrade.evaluator.maintenance.delete import delete
 from spangrade.tracer.base.errors import InputError, SpangradeError
 from spangrade.tracer.store.object_storage import files_in, storage_connection

@@ -13,8 +13,8 @@ from paths import SAMPLE
 from servers import Postgres
 
 import spangrade as package
+from spangrade.evaluator.apps.lake import api
 from spangrade.evaluator.database import open_lake
-from spangrade.evaluator.lake import api
 
 # A folder of a dataset and its spans is imported before it is graded: into a file.
 OF_STORED = {name: asked for name, asked in SPECS.items() if asked.dataset != SAMPLE}

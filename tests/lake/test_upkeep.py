@@ -14,12 +14,12 @@ from servers import Postgres
 from spans_of_many import SECOND_NS, START_NS, conversation, deliveries, land, single_machine
 
 from spangrade import open as open_database
-from spangrade.evaluator.lake import delete as delete_module
-from spangrade.evaluator.lake import job
-from spangrade.evaluator.lake.catalog import Lake, attached, lake_at
-from spangrade.evaluator.lake.compact import Compacted, compact
-from spangrade.evaluator.lake.delete import delete_from_lake
-from spangrade.evaluator.lake.job import Sizes, update_lake
+from spangrade.evaluator.apps.lake import delete as delete_module
+from spangrade.evaluator.apps.lake import job
+from spangrade.evaluator.apps.lake.catalog import Lake, attached, lake_at
+from spangrade.evaluator.apps.lake.compact import Compacted, compact
+from spangrade.evaluator.apps.lake.delete import delete_from_lake
+from spangrade.evaluator.apps.lake.job import Sizes, update_lake
 from spangrade.evaluator.maintenance.delete import delete
 from spangrade.tracer.base.errors import InputError, StoreError
 

@@ -412,8 +412,9 @@ def mutate(root: Path, place: Place) -> Mutant | None:
 
 
 def room_of(path: str) -> str:
-    """Return the room of a file: its first two folders, or the one."""
-    return "/".join(Path(path).parent.parts[:2])
+    """Return the room of a file: its first two folders, or the one; of an app the third, too."""
+    folders = Path(path).parent.parts
+    return "/".join(folders[: 3 if "apps" in folders else 2])
 
 
 def sample(root: Path, paths: Sequence[str], size: int, seed: int) -> tuple[list[Mutant], int]:

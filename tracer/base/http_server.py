@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
 
 from spangrade.tracer.base.errors import InputError
+
+HOST = "127.0.0.1"
+_GRACE_S = 2  # for requests that are not finished
 
 
 def http_config(app: Any, grace_s: int, **more: Any) -> uvicorn.Config:
@@ -51,3 +54,9 @@ def listen(host: str, port: int, option: str = "--port") -> socket.socket:
         listener.close()
         raise InputError(f"{host}:{port}: cannot listen: {error.strerror}; name another {option}") from None
     return listener
+
+
+def serve_app(app: Any, listener: socket.socket) -> None:
+    """Serve an application at a socket until SIGINT or SIGTERM."""
+    with suppress(KeyboardInterrupt):  # uvicorn ends orderly, then raises the signal once more
+        uvicorn.Server(http_config(app, _GRACE_S)).run([listener])

@@ -14,7 +14,7 @@ from paths import ROOT
 
 import spangrade as package
 from spangrade.converters.spans.stacks import setting
-from spangrade.evaluator.view.session_source import state_changes
+from spangrade.evaluator.reports.html.session_source import state_changes
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 

@@ -10,8 +10,8 @@ from origins import CONVERSATION, write_sessions_of_all_origins
 
 import spangrade as sg
 from spangrade.evaluator.agents import stored_run
-from spangrade.evaluator.view.sessions_page import count_page, sessions_page
-from spangrade.evaluator.view.trends_page import trends_page
+from spangrade.evaluator.apps.server.pages.trends_page import trends_page
+from spangrade.evaluator.reports.html.sessions_page import count_page, sessions_page
 from spangrade.tracer.store import Store
 
 

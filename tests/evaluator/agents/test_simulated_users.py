@@ -15,9 +15,9 @@ from gemini_standin import gemini_standin
 import spangrade as sg
 from spangrade.converters.datasets.golden import Scenario
 from spangrade.evaluator.agents.users import role
-from spangrade.evaluator.view.links import ServerLinks
-from spangrade.evaluator.view.rendering import render
-from spangrade.evaluator.view.session_page import session_page
+from spangrade.evaluator.reports.html.links import ServerLinks
+from spangrade.evaluator.reports.html.rendering import render
+from spangrade.evaluator.reports.html.session_page import session_page
 from spangrade.tracer.store import Store
 
 SHOP = """

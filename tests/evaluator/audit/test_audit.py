@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.converters.datasets.golden_edits import text_of
-from spangrade.evaluator.audit.audit import (
+from spangrade.evaluator.apps.audit.audit import (
     NO_GATE_MET,
     NO_QUESTION,
     NOT_PASSED,
@@ -28,9 +28,9 @@ from spangrade.evaluator.audit.audit import (
     share_caught,
     tried,
 )
-from spangrade.evaluator.audit.mutant import Mutant, load_kinds
-from spangrade.evaluator.audit.proposals import GateProposal, Proposed, overlapping, proposals
-from spangrade.evaluator.audit.survivors import survivors
+from spangrade.evaluator.apps.audit.mutant import Mutant, load_kinds
+from spangrade.evaluator.apps.audit.proposals import GateProposal, Proposed, overlapping, proposals
+from spangrade.evaluator.apps.audit.survivors import survivors
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.judge.choice import use_judge_of_run
 from spangrade.evaluator.judge.no_judge import NoJudge

@@ -8,7 +8,7 @@ import recordings
 from paths import SHARED
 
 import spangrade
-from spangrade.evaluator.audit.mutant import load_kinds
+from spangrade.evaluator.apps.audit.mutant import load_kinds
 
 NAMES = ("adk", "langgraph_genai", "pydantic_ai")
 

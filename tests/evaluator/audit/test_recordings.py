@@ -12,7 +12,7 @@ import recordings
 
 import spangrade
 from spangrade import Selection
-from spangrade.evaluator.audit.options import Mutants
+from spangrade.evaluator.apps.audit.options import Mutants
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.tracer.base.errors import InputError
 

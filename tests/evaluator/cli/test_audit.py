@@ -20,7 +20,7 @@ from paths import CAPTURED, ROOT, SAMPLE
 import spangrade as package
 from spangrade import Selection
 from spangrade.converters.datasets.golden import load_golden
-from spangrade.evaluator.audit.mutant import mutants_of
+from spangrade.evaluator.apps.audit.mutant import mutants_of
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.tracer.base.errors import InputError
 
@@ -426,6 +426,6 @@ def test_a_judge_is_asked_only_if_it_is_named(
 def test_other_commands_do_not_import_the_audit() -> None:
     program = "import spangrade, sys; from spangrade.evaluator.cli.app import COMMANDS, load\n"
     program += "all(map(load, COMMANDS)); spangrade.open('x')\n"
-    program += "print([name for name in sys.modules if name.startswith('spangrade.evaluator.audit.')])"
+    program += "print([name for name in sys.modules if name.startswith('spangrade.evaluator.apps.audit.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "['spangrade.evaluator.audit.options']\n"  # of the command line
+    assert done.stdout == "['spangrade.evaluator.apps.audit.options']\n"  # of the command line

@@ -20,7 +20,7 @@ from otlp_sessions import Said, write_sessions
 from paths import ROOT
 
 import spangrade as sg
-from spangrade.evaluator.view.compare_page import compare_page
+from spangrade.evaluator.apps.server.pages.compare_page import compare_page
 
 QUESTIONS = 8  # as many as the condition `worse` needs to show a loss
 AGENT = """import spangrade

@@ -39,7 +39,7 @@ def session(number: int, *, refunds: bool, tokens: int = 100) -> Sequence[Said]:
 
 def without_report(patch: pytest.MonkeyPatch) -> None:
     """Leave out report.html, which `compare` does not read: it takes nine tenths of the time of a grade."""
-    patch.setattr("spangrade.evaluator.view.report.write_report", lambda *arguments: None)
+    patch.setattr("spangrade.evaluator.reports.html.report.write_report", lambda *arguments: None)
 
 
 @pytest.fixture(scope="module")

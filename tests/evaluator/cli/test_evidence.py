@@ -10,8 +10,8 @@ from command_line import Spangrade
 from otlp_sessions import Call, Said, write_sessions
 
 import spangrade as library
-from spangrade.evaluator.view.session_page import page_of
-from spangrade.evaluator.view.session_source import session_source
+from spangrade.evaluator.reports.html.session_page import page_of
+from spangrade.evaluator.reports.html.session_source import session_source
 from spangrade.tracer.store import Store
 
 EXPECTED = [

@@ -19,9 +19,9 @@ from otlp_sessions import Said, write_sessions
 from typer.main import get_command
 from watching import BAD, GATE, add, prepared_by, rows, verdicts
 
+from spangrade.evaluator.apps.server.grade.options import WatchOptions
+from spangrade.evaluator.apps.server.grade.watch import Watch
 from spangrade.evaluator.cli.app import app
-from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.evaluator.watch.watch import Watch
 
 LEAVES = dict(leaves(get_command(app)))
 FIRST_WORDS = {

@@ -10,11 +10,11 @@ from paths import SAMPLE
 from serving import serving
 
 import spangrade as public
+from spangrade.evaluator.apps.server.grade.options import WatchOptions
+from spangrade.evaluator.apps.server.pages.database import ViewedDatabase, viewed
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.cost import OwnPrice
 from spangrade.evaluator.derive.settings import Configured, apply, differs, settings_of
-from spangrade.evaluator.view.database import ViewedDatabase, viewed
-from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.store import Store
 
 ACME = OwnPrice("acme-*", 2.0, 10.0, 0.5, 3.0)

@@ -10,10 +10,10 @@ import pytest
 from made_once import new_store
 
 import spangrade
+from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.session import RecordedScore
-from spangrade.evaluator.watch.options import WatchOptions
 from spangrade.tracer.semconv import SCOPE_OF_WATCH
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store

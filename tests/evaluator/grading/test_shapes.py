@@ -23,7 +23,7 @@ from work import lines_executed
 
 import spangrade
 from spangrade.converters.datasets.golden import GoldenQuestion, golden_of
-from spangrade.evaluator.audit.proposals import overlapping
+from spangrade.evaluator.apps.audit.proposals import overlapping
 from spangrade.evaluator.derive.sync.intake import DEFAULT
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.prepare import prepare, sessions_to_grade

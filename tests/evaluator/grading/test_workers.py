@@ -39,7 +39,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def graded(recorded: Path, questions: Any, workers: int, out: Path, **asked_for: Any) -> dict[str, Any]:
     """Return all that a grade says and writes, without the name of the run, and without report.html."""
     with pytest.MonkeyPatch.context() as patch:  # that is made of what is stored, and takes most of the time
-        patch.setattr("spangrade.evaluator.view.report.write_report", lambda *arguments: None)
+        patch.setattr("spangrade.evaluator.reports.html.report.write_report", lambda *arguments: None)
         run = spangrade.open(recorded / "s.duckdb", workers=workers).grade(questions, out=out, **asked_for)
     return {
         "run": run.to_json(),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from short_form import examples
 
-from spangrade.evaluator.mcp.answers import NOTE, OURS, Asked, answer, shorten, tokens, whole
+from spangrade.evaluator.apps.mcp.answers import NOTE, OURS, Asked, answer, shorten, tokens, whole
 from spangrade.tracer.base.canonical_json import dumps
 
 ABOUT = {"rows": 3}

@@ -11,7 +11,7 @@ import pytest
 from mcp_clients import asked, over_http, run, serving
 
 import spangrade
-from spangrade.evaluator.mcp.tools import Tools
+from spangrade.evaluator.apps.mcp.tools import Tools
 
 MOST_CALLS = 8
 ORDERS = [f"A{number}" for number in range(1, 13)]

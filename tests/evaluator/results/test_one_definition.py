@@ -11,13 +11,16 @@ SECOND = re.compile(
     r"|PARTITION BY[^)]*session_id[^)]*ORDER BY[^;]{0,60}(graded_at|given_at)"
 )
 # By which run each judge is compared with people.
-OTHERS = {"evaluator/statistics/agreement/labelled_gates.sql", "evaluator/view/judge_verdicts.sql"}
+OTHERS = {
+    "evaluator/statistics/agreement/labelled_gates.sql",
+    "evaluator/apps/server/pages/judge_verdicts.sql",
+}
 TABLE = re.compile(r"\b(FROM|JOIN|UPDATE|INTO) verdicts\b")
 OF_THE_TABLE = {
     "evaluator/grading/save.py": "a grade is written",
     "evaluator/maintenance/runs_before.sql": "a run stays that has a verdict which is shown",
-    "evaluator/watch/record.py": "a verdict is on what a session has now",
-    "evaluator/lake/derive_slice.py": "the new rows of a lake",
+    "evaluator/apps/server/grade/record.py": "a verdict is on what a session has now",
+    "evaluator/apps/lake/derive_slice.py": "the new rows of a lake",
     "evaluator/grading/stored_run.py": "a whole run, in the order in which it was written",
     "evaluator/grading/session_of_question.sql": "the sessions that one run graded by a question, no verdict",
     "evaluator/judge/get_verdict.sql": "another table of this name: the cache of a judge's answers",
@@ -33,9 +36,9 @@ OF_RUNS = {
     "evaluator/statistics/comparison/measured.sql",
     "evaluator/statistics/comparison/questions.sql",
     "evaluator/statistics/trends/trend.py",
-    "evaluator/view/runs_to_compare.sql",
-    "evaluator/view/session_verdicts.sql",
-    "evaluator/watch/sql/rolling_run.sql",
+    "evaluator/reports/html/runs_to_compare.sql",
+    "evaluator/reports/html/session_verdicts.sql",
+    "evaluator/apps/server/grade/sql/rolling_run.sql",
 }
 
 

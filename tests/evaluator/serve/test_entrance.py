@@ -17,11 +17,11 @@ from serving import Answer, Served, serving_app
 from starlette.routing import Mount, Route
 
 from spangrade import open as open_database
-from spangrade.evaluator.serve.entrance import COOKIE, Entrance, Proxy, ServedSite
-from spangrade.evaluator.serve.keys import KeyFile, Role
-from spangrade.evaluator.view.app import create_app
-from spangrade.evaluator.view.database import ViewedDatabase
+from spangrade.evaluator.apps.server.entrance import COOKIE, Entrance, Proxy, ServedSite
+from spangrade.evaluator.apps.server.pages.app import create_app
+from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.receiver.keys import KeyFile, Role
 
 ONE = "conversation-1"
 FORM = "application/x-www-form-urlencoded"

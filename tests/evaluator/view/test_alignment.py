@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import question, session, tool
 
-from spangrade.evaluator.view.alignment import (
+from spangrade.evaluator.reports.html.alignment import (
     CallPair,
     StepPair,
     TextPair,

@@ -20,9 +20,9 @@ from paths import SAMPLE
 from serving import Served, serving
 
 import spangrade as spangrade_api
+from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
+from spangrade.evaluator.apps.server.pages.server import HOST
 from spangrade.evaluator.derive import update
-from spangrade.evaluator.view.database import ViewedDatabase
-from spangrade.evaluator.view.server import HOST
 from spangrade.tracer.base.http_server import listen
 from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.terminal import printable
@@ -204,7 +204,7 @@ def test_new_spans_are_derived_after_the_page_that_saw_them(tmp_path: Path) -> N
 def test_a_notice_of_a_process_that_held_the_database_goes_with_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spangrade.evaluator.view.database.WAIT_S", 0.1)
+    monkeypatch.setattr("spangrade.evaluator.apps.server.pages.database.WAIT_S", 0.1)
     db = record(tmp_path, "first")
     database = ViewedDatabase(db)
     with Store.open(db) as store:
@@ -240,7 +240,7 @@ def test_a_database_that_another_process_holds_is_503(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = record(tmp_path, "first")
-    monkeypatch.setattr("spangrade.evaluator.view.database.WAIT_S", 0.1)
+    monkeypatch.setattr("spangrade.evaluator.apps.server.pages.database.WAIT_S", 0.1)
     holding = (
         "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
     )
@@ -258,7 +258,8 @@ def test_a_database_that_another_process_holds_is_503(
 
 
 def test_view_needs_its_extra(spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "spangrade.evaluator.view.server", raising=False)
+    for name in ("evaluator.apps.server.pages.server", "tracer.base.http_server"):
+        monkeypatch.delitem(sys.modules, f"spangrade.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = spangrade("view")
     assert (done.code, done.err) == (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.evaluator.view.axes import (
+from spangrade.evaluator.reports.html.axes import (
     DAY,
     HOUR,
     WEEK,
@@ -25,7 +25,7 @@ from spangrade.evaluator.view.axes import (
     ticks_within,
     time_axis,
 )
-from spangrade.evaluator.view.charts import COLUMNS_UNTIL, ChartValue, lines
+from spangrade.evaluator.reports.html.charts import COLUMNS_UNTIL, ChartValue, lines
 
 UNITS = ("count", "percent", "usd", "seconds")
 JANUARY = datetime(2026, 1, 1)

@@ -16,16 +16,16 @@ from paths import SAMPLE
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.reports.comparison import comparison_json
-from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.view import compare_page as module
-from spangrade.evaluator.view.charts import Interval, interval
-from spangrade.evaluator.view.compare_page import (
+from spangrade.evaluator.apps.server.pages import compare_page as module
+from spangrade.evaluator.apps.server.pages.compare_page import (
     PairOfSteps,
     compare_page,
     compare_sessions_page,
     difference_shown,
 )
+from spangrade.evaluator.reports.comparison import comparison_json
+from spangrade.evaluator.reports.html.charts import Interval, interval
+from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 

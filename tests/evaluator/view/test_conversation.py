@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from builders import SECOND_NS, llm, session, step, tool
 
-from spangrade.evaluator.session import Error, RequestedCall
-from spangrade.evaluator.view.conversation import (
+from spangrade.evaluator.reports.html.conversation import (
     ShownConversation,
     ShownItem,
     ShownProblem,
@@ -13,8 +12,9 @@ from spangrade.evaluator.view.conversation import (
     Variable,
     conversation,
 )
-from spangrade.evaluator.view.session_source import StateChange
-from spangrade.evaluator.view.texts import Place, Text
+from spangrade.evaluator.reports.html.session_source import StateChange
+from spangrade.evaluator.reports.html.texts import Place, Text
+from spangrade.evaluator.session import Error, RequestedCall
 
 INPUT = Text("hi", 2, Place("turns", 1, "user_input"))
 REPLY = Text("ok", 2, Place("turns", 1, "final_response"))

@@ -16,9 +16,9 @@ from pages import dangers, parsed_part
 from serving import Answer, Served, serving
 
 import spangrade as package
-from spangrade.evaluator.view.golden_form import CallRow, form_fields, golden_form, tried
-from spangrade.evaluator.view.labelling import Reviewer
-from spangrade.evaluator.view.session_source import stored_session
+from spangrade.evaluator.apps.server.pages.golden_form import CallRow, form_fields, golden_form, tried
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
+from spangrade.evaluator.reports.html.session_source import stored_session
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 

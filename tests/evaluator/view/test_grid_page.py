@@ -13,8 +13,8 @@ from paths import SAMPLE
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.view.grid_page import grid_page, grid_part, shown_direction
-from spangrade.evaluator.view.run_page import run_page
+from spangrade.evaluator.reports.html.grid_page import grid_page, grid_part, shown_direction
+from spangrade.evaluator.reports.html.run_page import run_page
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 

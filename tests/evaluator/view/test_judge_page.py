@@ -16,8 +16,8 @@ from pages import dangers, elements, find_all, name, parsed, text
 from serving import Served, serving
 
 import spangrade as package
-from spangrade.evaluator.view.judge_page import judge_page
-from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.evaluator.apps.server.pages.judge_page import judge_page
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 

@@ -16,8 +16,8 @@ from pages import dangers, parsed
 from serving import Answer, Served, serving
 
 from spangrade import open as open_database
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 from spangrade.evaluator.review.scores.queues import Queue
-from spangrade.evaluator.view.labelling import Reviewer
 from spangrade.tracer.store import Store
 
 ONE = "conversation-1"

@@ -13,7 +13,7 @@ from pages import elements, name, parsed, text
 from serving import Served, serving
 
 import spangrade
-from spangrade.evaluator.view.rendering import count, percent, seconds, usd
+from spangrade.evaluator.reports.html.rendering import count, percent, seconds, usd
 from spangrade.tracer.store.query_rows import Rows
 
 Format = Callable[[Any], str]

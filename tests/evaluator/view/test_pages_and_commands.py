@@ -17,8 +17,8 @@ from serving import Served, serving
 
 import spangrade as package
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.view.links import url_part
-from spangrade.evaluator.view.rendering import brief, change, count, seconds, unit, usd
+from spangrade.evaluator.reports.html.links import url_part
+from spangrade.evaluator.reports.html.rendering import brief, change, count, seconds, unit, usd
 
 GATES = ["tool_success_rate>=0.9", "cost<=0.001"]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade.evaluator.view.filters import NAMES
-from spangrade.evaluator.view.query_line import line_of, parse_line
+from spangrade.evaluator.reports.html.filters import NAMES
+from spangrade.evaluator.reports.html.query_line import line_of, parse_line
 from spangrade.tracer.base.errors import InputError
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spangrade.evaluator.view.rendering import age, ago, change
+from spangrade.evaluator.reports.html.rendering import age, ago, change
 
 
 def before(**length: float) -> int:

@@ -16,8 +16,8 @@ from pages import dangers, elements, embedded, find, find_all, name, parsed, tex
 from paths import SAMPLE
 
 import spangrade
-from spangrade.evaluator.view.report import report_html
-from spangrade.evaluator.view.session_source import session_source, session_sources
+from spangrade.evaluator.reports.html.report import report_html
+from spangrade.evaluator.reports.html.session_source import session_source, session_sources
 from spangrade.tracer.store import Store
 
 

@@ -21,10 +21,10 @@ from recordings import NAMES, database, recorded_sessions
 from spangrade import open as open_database
 from spangrade.evaluator.derive.schema import RECORDS
 from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
-from spangrade.evaluator.view.links import ServerLinks
-from spangrade.evaluator.view.rendering import render
-from spangrade.evaluator.view.session_page import session_page, session_part
-from spangrade.evaluator.view.texts import CHUNK, LONGEST
+from spangrade.evaluator.reports.html.links import ServerLinks
+from spangrade.evaluator.reports.html.rendering import render
+from spangrade.evaluator.reports.html.session_page import session_page, session_part
+from spangrade.evaluator.reports.html.texts import CHUNK, LONGEST
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.store import Store
 

@@ -14,7 +14,13 @@ from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.grading.session_list import list_sessions
-from spangrade.evaluator.view.sessions_page import PAGE, SUGGESTIONS, count_page, sessions_page, suggestions
+from spangrade.evaluator.reports.html.sessions_page import (
+    PAGE,
+    SUGGESTIONS,
+    count_page,
+    sessions_page,
+    suggestions,
+)
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spangrade.evaluator.view.rendering import environment
+from spangrade.evaluator.reports.html.rendering import environment
 
 TEMPLATE = "report.html"
 

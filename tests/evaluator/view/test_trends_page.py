@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from many_sessions import write_sessions
 
+from spangrade.evaluator.apps.server.pages.trends_page import trends_page
+from spangrade.evaluator.reports.html.sessions_page import count_page
 from spangrade.evaluator.statistics.trends.trend import By, trend
-from spangrade.evaluator.view.sessions_page import count_page
-from spangrade.evaluator.view.trends_page import trends_page
 from spangrade.tracer.store import Store
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import SECOND_NS, llm, session, step, tool
 
-from spangrade.evaluator.view.session_source import SpanRow
-from spangrade.evaluator.view.waterfall import Bar, IdleGap, waterfall
+from spangrade.evaluator.reports.html.session_source import SpanRow
+from spangrade.evaluator.reports.html.waterfall import Bar, IdleGap, waterfall
 
 
 def span(span_id: str, parent: str | None, start: float, end: float, **changes: str) -> SpanRow:

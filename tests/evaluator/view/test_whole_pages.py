@@ -23,7 +23,7 @@ from paths import ROOT, SAMPLE
 from serving import Served, serving
 
 import spangrade as package
-from spangrade.evaluator.view.labelling import Reviewer
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 
 # Charts by their points, controls by their values, links by their addresses.
 ATTRIBUTES = (

@@ -15,13 +15,13 @@ from cases import cases, check
 from made_once import copy_of, made_once
 from pydantic import ValidationError
 
+from spangrade.evaluator.apps.server.grade.alert_messages import change_body, change_id
+from spangrade.evaluator.apps.server.grade.alerts import AlarmChange
+from spangrade.evaluator.apps.server.grade.options import Pages, WebhookFormat
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.alerts import AlertRule
+from spangrade.evaluator.reports.html.links import ServerLinks
 from spangrade.evaluator.results.alarms import iso, stored_alarms
-from spangrade.evaluator.view.links import ServerLinks
-from spangrade.evaluator.watch.alert_messages import change_body, change_id
-from spangrade.evaluator.watch.alerts import AlarmChange
-from spangrade.evaluator.watch.options import Pages, WebhookFormat
 from spangrade.tracer.base.errors import SpangradeError
 from spangrade.tracer.store import Store
 

@@ -13,8 +13,8 @@ from command_line import Spangrade
 from sinks import hook
 from watching import BAD, GATE, OK, add, verdicts
 
-from spangrade.evaluator.watch.deliveries import KEY_VARIABLE
-from spangrade.evaluator.watch.webhook import SECRET_VARIABLE
+from spangrade.evaluator.apps.server.grade.deliveries import KEY_VARIABLE
+from spangrade.evaluator.apps.server.grade.webhook import SECRET_VARIABLE
 
 
 @pytest.mark.exhaustive

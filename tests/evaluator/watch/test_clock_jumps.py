@@ -8,15 +8,15 @@ import pytest
 from sinks import hook
 from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
+from spangrade.evaluator.apps.server.grade import deliveries
+from spangrade.evaluator.apps.server.grade.deliveries import RETRY_AFTER_S, WEBHOOK, Attempt
+from spangrade.evaluator.apps.server.grade.options import WatchOptions
+from spangrade.evaluator.apps.server.grade.tables import create_tables
+from spangrade.evaluator.apps.server.grade.telemetry import metrics_of
+from spangrade.evaluator.apps.server.grade.totals import SESSIONS, Total
+from spangrade.evaluator.apps.server.grade.watch import Watch, spent_on_day
+from spangrade.evaluator.apps.server.grade.webhook import Webhook
 from spangrade.evaluator.judge.run import Spent
-from spangrade.evaluator.watch import deliveries
-from spangrade.evaluator.watch.deliveries import RETRY_AFTER_S, WEBHOOK, Attempt
-from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.evaluator.watch.tables import create_tables
-from spangrade.evaluator.watch.telemetry import metrics_of
-from spangrade.evaluator.watch.totals import SESSIONS, Total
-from spangrade.evaluator.watch.watch import Watch, spent_on_day
-from spangrade.evaluator.watch.webhook import Webhook
 from spangrade.tracer.store import Store
 
 HOUR = 60 * MINUTE

@@ -13,8 +13,8 @@ from sinks import Sink, grpc_sink, http_sink
 from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
 from spangrade import __version__
-from spangrade.evaluator.watch.telemetry import Telemetry
-from spangrade.evaluator.watch.watch import Watch
+from spangrade.evaluator.apps.server.grade.telemetry import Telemetry
+from spangrade.evaluator.apps.server.grade.watch import Watch
 from spangrade.tracer.base.errors import InputError
 
 PROTOCOLS = {"http/protobuf": http_sink, "grpc": grpc_sink}

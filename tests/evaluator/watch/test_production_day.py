@@ -19,11 +19,11 @@ SESSIONS = 40
 KILLED = """
 import os, signal, sys
 
-from spangrade.evaluator.watch import telemetry, watch, webhook
+from spangrade.evaluator.apps.server.grade import telemetry, watch, webhook
 from spangrade.evaluator.grading.prepare import prepare
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.evaluator.watch.watch import Watch
+from spangrade.evaluator.apps.server.grade.options import WatchOptions
+from spangrade.evaluator.apps.server.grade.watch import Watch
 import spangrade.evaluator.database, requests
 from pathlib import Path
 

@@ -17,7 +17,7 @@ from watching import BAD, GATE, OK, add, rows
 
 import spangrade as package
 from spangrade import __version__
-from spangrade.evaluator.watch.send_scores import send_scores
+from spangrade.evaluator.apps.server.grade.send_scores import send_scores
 from spangrade.tracer.store import Store
 
 SENT = "SELECT session_id, metric, sent_ns IS NOT NULL FROM sent_scores ORDER BY ALL"
@@ -117,7 +117,7 @@ def test_what_was_refused_is_sent_later_as_it_was(db: Path) -> None:
 def test_a_sending_that_is_interrupted_goes_on_where_it_stopped(
     db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spangrade.evaluator.watch.send_scores._SESSIONS", 1)
+    monkeypatch.setattr("spangrade.evaluator.apps.server.grade.send_scores._SESSIONS", 1)
     times = iter((1, 2))  # of the first request and of its acceptance
 
     def clock() -> int:

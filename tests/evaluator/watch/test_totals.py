@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import spangrade
+from spangrade.evaluator.apps.server.grade import totals
+from spangrade.evaluator.apps.server.grade.prometheus import TotalsCollector
+from spangrade.evaluator.apps.server.grade.tables import create_tables
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.watch import totals
-from spangrade.evaluator.watch.prometheus import TotalsCollector
-from spangrade.evaluator.watch.tables import create_tables
 from spangrade.tracer.store import Store
 
 NOTHING = Spent()

@@ -22,10 +22,16 @@ from standardwebhooks import Webhook as Verifier
 from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
 
 import spangrade
-from spangrade.evaluator.watch.deliveries import FOREIGN, KEY_VARIABLE, RETRY_AFTER_S, Delivery, outbox_key
-from spangrade.evaluator.watch.options import WatchOptions
-from spangrade.evaluator.watch.watch import Watch
-from spangrade.evaluator.watch.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
+from spangrade.evaluator.apps.server.grade.deliveries import (
+    FOREIGN,
+    KEY_VARIABLE,
+    RETRY_AFTER_S,
+    Delivery,
+    outbox_key,
+)
+from spangrade.evaluator.apps.server.grade.options import WatchOptions
+from spangrade.evaluator.apps.server.grade.watch import Watch
+from spangrade.evaluator.apps.server.grade.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
 from spangrade.tracer.base.errors import InputError
 
 SECRET = b"0123456789abcdef"

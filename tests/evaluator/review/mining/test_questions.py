@@ -17,9 +17,9 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.tools import tool_usage_accuracy, tools
+from spangrade.evaluator.reports.html.alignment import alignment
 from spangrade.evaluator.review.mining.questions import mine
 from spangrade.evaluator.session import Session, ToolInteraction
-from spangrade.evaluator.view.alignment import alignment
 
 
 def order(number: int, *others: ToolInteraction, **changes: Any) -> Session:

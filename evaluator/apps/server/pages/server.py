@@ -1,0 +1,31 @@
+"""The server of `spangrade view`: settings, sockets and shutdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spangrade.evaluator.apps.server.pages.app import create_app
+from spangrade.evaluator.apps.server.pages.database import Viewed
+from spangrade.evaluator.apps.server.pages.labelling import Reviewer
+from spangrade.tracer.base.http_server import HOST, listen, serve_app
+
+
+def serve(
+    database: Viewed,
+    port: int,
+    ready: Callable[[str], None],
+    on_progress: Callable[[str], None] = lambda _: None,
+    reviewer: Reviewer | None = None,
+) -> None:
+    """Serve pages of a database or a lake at the loopback until SIGINT or SIGTERM; port 0 is any free one.
+
+    `ready` is called with the address; a `reviewer` may label sessions. Raises InputError if the port is in
+    use, StoreError if what they show cannot be read.
+    """
+    with listen(HOST, port) as listener:
+        database.prepare(on_progress)
+        ready(f"http://{HOST}:{listener.getsockname()[1]}/")
+        try:
+            serve_app(create_app(database, reviewer), listener)
+        finally:
+            database.stop()
