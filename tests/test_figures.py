@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
+import pytest
 from coverage_beside_bootstrap import row
 from paths import ROOT
 
@@ -18,6 +19,7 @@ from spangrade.tracer.receiver.server import ReceiverSettings
 ROW = re.compile(r"^\| (\d+)% break, (\d+)% are fixed \| (\d+) \| .*$", re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 def test_the_coverage_beside_a_bootstrap_is_what_is_computed() -> None:
     rows = list(ROW.finditer((ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")))
     assert len(rows) >= 5

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_once import new_database
 from paths import FIXTURES
 
 import spangrade
@@ -59,10 +60,10 @@ def problems(file: Path) -> list[Problem]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["file"])
-def test_each_form_is_read_and_what_it_leaves_out_is_unknown(case: dict[str, Any]) -> None:
-    with spangrade.open(":memory:", settings=None) as db:
-        imported = db.import_files(FORMS / case["file"], strict=True)
-        (session,) = db
+def test_each_form_is_read_and_what_it_leaves_out_is_unknown(case: dict[str, Any], tmp_path: Path) -> None:
+    db = spangrade.open(new_database(tmp_path / "s.duckdb"), settings=None)
+    imported = db.import_files(FORMS / case["file"], strict=True)
+    (session,) = db
     assert imported.not_read.spans == imported.not_read.turns == {}
     found, expected = told(session), TOLD | case.get("differs", {})
     if expected["id"] is None:  # the id of a trace, or a digest
@@ -81,15 +82,15 @@ LAYOUTS: dict[str, Callable[[list[Any]], str]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("case", [one for one in CASES if "json" in one["file"]], ids=lambda one: one["file"])
-@pytest.mark.short_form("case", 6)
+@pytest.mark.short_form("case", 12)
 def test_documents_in_any_layout_are_the_same(case: dict[str, Any], layout: str, tmp_path: Path) -> None:
     text = (FORMS / case["file"]).read_text()
     is_lines = case["file"].endswith("l")
     documents = [json.loads(line) for line in text.splitlines()] if is_lines else [json.loads(text)]
     (tmp_path / "laid_out").write_text(LAYOUTS[layout](documents))
-    with spangrade.open(":memory:", settings=None) as db:
-        db.import_files(tmp_path / "laid_out", strict=True)
-        (session,) = db
+    db = spangrade.open(new_database(tmp_path / "s.duckdb"), settings=None)
+    db.import_files(tmp_path / "laid_out", strict=True)
+    (session,) = db
     found, expected = told(session), TOLD | case.get("differs", {})
     assert found | {"id": 0} == expected | {"id": 0}
 

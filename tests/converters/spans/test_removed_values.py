@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_once import new_store
 from recordings import observed
 
 import spangrade
 from spangrade.converters.spans.values import json_text
 from spangrade.evaluator.maintenance.advice import advice
 from spangrade.tracer.span import Span
-from spangrade.tracer.store import Store
 
 MASKS = (
     "[REDACTED]",
@@ -131,6 +131,7 @@ def test_lint_shows_what_stands_in_place_of_what_was_removed() -> None:
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("tool", "inputs", "outputs"), TOOLS)
+@pytest.mark.short_form("mask", 4)
 def test_one_masked_argument_beside_others_is_null_and_lint_says_what_removed_it(
     mask: str, tool: dict[str, Any], inputs: str, outputs: str, tmp_path: Path
 ) -> None:
@@ -153,7 +154,7 @@ def test_one_masked_argument_beside_others_is_null_and_lint_says_what_removed_it
             },
         ),
     ]
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with new_store(tmp_path / "s.duckdb") as store:
         store.add(spans)
     db = spangrade.open(tmp_path / "s.duckdb")
     (session,) = db

@@ -407,6 +407,7 @@ def test_the_advice_of_an_import_is_that_of_each_stack_whose_calls_have_no_conte
 
 @pytest.mark.parametrize("written", ["None", "null", "undefined", "NaN", " ", "0" * 32, "[object Object]"])
 @pytest.mark.parametrize("attribute", ["session.id", "app.chat_id"])
+@pytest.mark.short_form("written", 3)
 def test_a_placeholder_for_an_id_is_said_once_in_the_line_of_an_import_and_by_lint(
     written: str, attribute: str, tmp_path: Path, spangrade: Spangrade
 ) -> None:

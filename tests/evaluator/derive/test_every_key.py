@@ -167,6 +167,7 @@ def tried() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.short_form("name", 2)
 def test_what_is_derived_of_a_recording_follows_from_each_of_its_parts(name: str) -> None:
     sessions = recording(name).derived()
     names = set(tried()[name])

@@ -120,6 +120,7 @@ def test_prices_that_a_process_sets_itself_are_neither_kept_nor_replaced(
     assert file.read_bytes() == kept
 
 
+@pytest.mark.exhaustive
 def test_a_full_file_or_none_only_takes_the_time_of_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
