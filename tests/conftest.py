@@ -89,3 +89,15 @@ def install_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def spangrade() -> command_line.Spangrade:
     """`spangrade` with arguments, run in the test's own process."""
     return command_line.run
+
+
+@pytest.fixture(autouse=True)
+def _new_databases_are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what makes a database in a test's own process copy an empty one, which the run makes once.
+
+    To make one takes 65 ms of CPU. Tests of how it is made are marked `makes_databases`.
+    """
+    if "duckdb" in sys.modules and request.node.get_closest_marker("makes_databases") is None:
+        from made_once import copying_connect
+
+        monkeypatch.setattr("spangrade.tracer.store.store.connect", copying_connect)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_once import copy_of
 from paths import SAMPLE
 
 import spangrade
@@ -39,7 +39,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def db(imported: Path, tmp_path: Path) -> Database:
-    shutil.copy(imported, tmp_path / "shop.duckdb")
+    copy_of(imported, tmp_path / "shop.duckdb")
     return spangrade.open(tmp_path / "shop.duckdb")
 
 

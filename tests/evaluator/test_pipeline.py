@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from made_once import copy_folder
 from paths import SAMPLE
 
 import spangrade
@@ -38,7 +38,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def db(imported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     """Return a database whose sessions are read one by one."""
     monkeypatch.setattr(session_reader, "SESSIONS_AT_ONCE", 1)
-    shutil.copytree(imported.parent, tmp_path, dirs_exist_ok=True)
+    copy_folder(imported.parent, tmp_path)
     return spangrade.open(tmp_path / "s.duckdb")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import command_line
 import pytest
 from command_line import Spangrade
+from made_once import copy_folder
 from otlp_sessions import Call, Said, write_golden, write_sessions
 
 import spangrade as package
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The run `main` by recall >= 1: `whole` makes 4 of 4 calls, `most` 3 of 4, `half` 2 of 4."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    copy_folder(made, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

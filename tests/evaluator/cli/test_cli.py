@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import spangrade
+from made_once import copy_of
 from paths import SAMPLE
 
 from spangrade import __version__
@@ -82,7 +82,7 @@ def test_grading_leaves_results_scores_and_runs(graded: Path) -> None:
 
 
 def test_only_the_sessions_of_the_spans_given_are_graded(graded: Path, tmp_path: Path) -> None:
-    shutil.copy(graded / "spangrade.duckdb", tmp_path)
+    copy_of(graded / "spangrade.duckdb", tmp_path / "spangrade.duckdb")
     (tmp_path / "one.jsonl").write_text(SPANS.read_text().splitlines()[0])
     done = spangrade("grade", GOLDEN, "--spans", "one.jsonl", "--format", "json", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["sessions"]) == (
@@ -194,7 +194,7 @@ def test_the_version_is_printed_by_the_command_and_by_the_module(tmp_path: Path)
 
 
 def test_sessions_are_derived_again_on_request(graded: Path, tmp_path: Path) -> None:
-    shutil.copy(graded / "spangrade.duckdb", tmp_path)
+    copy_of(graded / "spangrade.duckdb", tmp_path / "spangrade.duckdb")
     assert answer("doctor", "--derive-all", cwd=tmp_path) == {"db": "spangrade.duckdb", "derived": 4}
     assert (
         spangrade("doctor", "--derive-all", cwd=tmp_path).stdout == "4 sessions derived in spangrade.duckdb\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import Done, Spangrade
 from junitparser import JUnitXml
+from made_once import copy_folder
 from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
 from paths import SHARED
 
@@ -67,7 +67,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def graded(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the runs, as the current folder."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
+    copy_folder(runs, tmp_path)
     return tmp_path
 
 

@@ -13,13 +13,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from paths import SAMPLE
 from receiving import receiver
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.base.file_modes import umask
 from spangrade.tracer.exporter import DuckDBSpanExporter
 from spangrade.tracer.span import Span
-from spangrade.tracer.store import spool
+from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.store import Store
+
+pytestmark = pytest.mark.makes_databases
 
 
 def spangrade(folder: Path, *arguments: str | Path, **environment: str) -> None:

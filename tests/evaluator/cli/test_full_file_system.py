@@ -23,6 +23,8 @@ from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.apps.server.grade.watch import Watch
 from spangrade.evaluator.cli.app import app
 
+pytestmark = pytest.mark.makes_databases
+
 LEAVES = dict(leaves(get_command(app)))
 FIRST_WORDS = {
     "import",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import command_line
 import pytest
 from command_line import Done, Spangrade
+from made_once import copy_folder
 from otlp_sessions import Said, write_golden, write_sessions
 
+from spangrade import InputError
 from spangrade.evaluator.grading.run_list import find_run_id
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 QUESTION = {"id": "q1", "user_inputs": ["Hi"], "reference_trajectory": ["agent"]}
@@ -40,7 +40,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def graded(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A database in a git repository, of two runs: `base`, which has tags, and one without a name."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(repository, tmp_path, dirs_exist_ok=True)
+    copy_folder(repository, tmp_path)
     return tmp_path / "spangrade.duckdb"
 
 

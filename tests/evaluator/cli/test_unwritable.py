@@ -15,6 +15,8 @@ from full_disks import full_disk
 from made_once import copy_of_sample
 from paths import RECORDED, SAMPLE
 
+pytestmark = pytest.mark.makes_databases
+
 GOLDEN = SAMPLE / "customer_service_golden.json"
 MORE = RECORDED / "adk.otlp.jsonl"
 FULL = os.strerror(errno.EFBIG)

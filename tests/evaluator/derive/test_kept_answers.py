@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def call(names: tuple[str, str], at_s: int, given_tokens: int, cached: int, answ
 def begin(monkeypatch: pytest.MonkeyPatch, answers: KeptAnswers) -> None:
     """Forget what this process knows, as a new process does that has these answers."""
     monkeypatch.setattr(cost, "kept_answers", lambda: answers)
+    cost._priced_model.cache_clear()
+    cost.context_window.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _leave_nothing() -> Iterator[None]:
+    yield
     cost._priced_model.cache_clear()
     cost.context_window.cache_clear()
 

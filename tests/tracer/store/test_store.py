@@ -11,13 +11,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from spangrade.tracer.base.errors import StoreError, StoreLockedError
+from spangrade import StoreError, StoreLockedError
 from spangrade.tracer.exporter import DuckDBSpanExporter
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH, rows_of
 from spangrade.tracer.store.compact import shrink
 from spangrade.tracer.store.spool import drain, folder_of, write
+
+pytestmark = pytest.mark.makes_databases
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

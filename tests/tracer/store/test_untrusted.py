@@ -12,9 +12,11 @@ import duckdb
 import pytest
 from made_once import copy_of, made_once
 
-from spangrade.tracer.base.errors import StoreError
+from spangrade import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Added, Store
+
+pytestmark = pytest.mark.makes_databases
 
 SECRET = "the-local-secret"
 SPAN = Span("a" * 32, "b" * 16, None, "chat", "CLIENT", 1, 2)

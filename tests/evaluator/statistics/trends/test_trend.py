@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
@@ -15,6 +14,7 @@ import many_sessions
 import pytest
 import scipy
 from command_line import Spangrade
+from made_once import copy_folder
 from otlp_sessions import START_NS, Call, Said, write_golden, write_sessions
 
 import spangrade as package
@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def graded(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two days, each with two sessions of 4 questions: on the first all pass, on the second 3 of 8 fail."""
-    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    copy_folder(made, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
