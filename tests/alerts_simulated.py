@@ -22,10 +22,10 @@ from pathlib import Path
 import scipy
 from alert_streams import DAY_NS, GATES, Stream, add, new_database
 
+from spangrade import GradeSpec
 from spangrade.evaluator.apps.server.grade.alerts import Alerts
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.prepare import prepare
-from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.results.alarms import stored_alarms
 from spangrade.tracer.store import Store
 

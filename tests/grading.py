@@ -8,13 +8,13 @@ from typing import Any
 from builders import built_session, observed_fields
 from otlp_sessions import golden_questions
 
+from spangrade import Gates, GradeSpec, Selection
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading import grade as grading
 from spangrade.evaluator.grading.policy import why_incomplete
 from spangrade.evaluator.grading.prepare import prepare
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.run_metric import resolve, start
-from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
 from spangrade.evaluator.metrics import Metric, Outcome
 from spangrade.evaluator.session import Session
 from spangrade.tracer.otlp.json import decode

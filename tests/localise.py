@@ -35,6 +35,7 @@ from failures_to_questions import planted
 from paths import SHARED
 
 import spangrade
+from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.apps.audit.audit import Fate, _fate, audited_sessions, graded
 from spangrade.evaluator.apps.audit.mutant import Mutant, load_kinds, mutants_of
@@ -45,7 +46,6 @@ from spangrade.evaluator.metrics.registry import load_metrics
 from spangrade.evaluator.review.session_to_golden import question_of
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import canonical
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.faults import Fault, Faults
 
 STRICT, PLAIN = "strict", "plain"

@@ -20,7 +20,7 @@ if __name__ == "__main__":  # as a script
 from builders import SECOND_NS, session, tool
 
 from spangrade.converters.datasets.call_rules import AtMost, Before, CallOrder, Rule, Told
-from spangrade.evaluator.metrics.metric import Score
+from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.rules import broken_by
 from spangrade.evaluator.review.mining.call_rules import MinedRule, mine_rules
 from spangrade.evaluator.session import Session, ToolInteraction

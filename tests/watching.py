@@ -10,9 +10,9 @@ import duckdb
 from made_once import new_store
 from otlp_sessions import START_NS, Call, Said, write_sessions
 
+from spangrade import GradeSpec
 from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.grading.prepare import Prepared, prepare
-from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store

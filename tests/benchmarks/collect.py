@@ -29,7 +29,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from receiving import receiver
 
-from spangrade.tracer.base.errors import StoreLockedError
+from spangrade import StoreLockedError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import folder_of
 

@@ -33,7 +33,7 @@ from paths import ROOT
 from served_agents import json_answer, served
 
 import spangrade
-from spangrade.evaluator.agents.adapters.remote import ChatAgent, HttpAgent
+from spangrade import ChatAgent, HttpAgent
 from spangrade.evaluator.conversation_runner import ConversationRunner
 from spangrade.evaluator.turn import AgentTurn, ToolCall, UserTurn
 

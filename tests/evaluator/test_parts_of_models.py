@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from builders import built_session, observed_fields
 
+from spangrade import GradeSpec
 from spangrade.converters.datasets import adk_events
 from spangrade.converters.recordings import messages
 from spangrade.evaluator.grading import grade as grading
 from spangrade.evaluator.grading.prepare import prepare
 from spangrade.evaluator.grading.run import Grade
-from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 

@@ -9,9 +9,8 @@ from command_line import Spangrade
 from grading import NO_GATES, grade_recorded
 from otlp_sessions import Call, Said, recorded_sessions
 
-from spangrade import Gates
+from spangrade import Gates, InputError
 from spangrade.evaluator.grading.verdict import exit_code
-from spangrade.tracer.base.errors import InputError
 
 PLANNED = Call("find", {"q": "a"}, only_requested=True)
 BOOKED = Call("book", {"id": 1}, only_requested=True)

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import spangrade
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store import query as limits

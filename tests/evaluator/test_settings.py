@@ -13,9 +13,8 @@ import pytest
 from command_line import Spangrade
 from paths import ROOT, SAMPLE
 
-from spangrade import RunOptions
+from spangrade import InputError, RunOptions
 from spangrade.evaluator.grading.settings import ProjectSettings, load_settings
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.settings import Loaded
 
 AGENT = """

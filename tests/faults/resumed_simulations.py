@@ -36,7 +36,7 @@ from pathlib import Path
 sys.path.insert(0, ".")
 import agent
 from spangrade.converters.datasets.golden import load_golden
-from spangrade.evaluator.grading.run_options import RunOptions
+from spangrade import RunOptions
 from spangrade.evaluator.judge import Judgement, JudgeRun, load_judge
 from spangrade.evaluator.agents.hold import Conversations, Task
 from spangrade.evaluator.agents.recorded import Recorder

@@ -53,7 +53,7 @@ from faults.team_agents import (
 from processes import cpu_s, pss_mb
 from receiving import request, self_signed
 
-from spangrade.tracer.base.errors import StoreLockedError
+from spangrade import StoreLockedError
 from spangrade.tracer.receiver.keys import KeyFile, Role
 from spangrade.tracer.store import Store
 

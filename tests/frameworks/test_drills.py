@@ -8,7 +8,7 @@ from test_frameworks import AGENTS, instrumented_langchain  # noqa: F401
 from weather import NOW, QUESTION, SORRY, THEN, TOMORROW, get_weather
 
 import spangrade
-from spangrade.evaluator.grading.run_options import RunOptions
+from spangrade import RunOptions
 
 KINDS = [kind for kind in AGENTS if kind != "function"]
 ARGUMENTS = [

@@ -9,12 +9,12 @@ from command_line import Spangrade
 from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade import StoreError
 from spangrade import open as open_database
 from spangrade.evaluator.apps.lake.catalog import Lake, attached
 from spangrade.evaluator.apps.lake.derive_again import derive_again
 from spangrade.evaluator.apps.lake.job import Sizes, update_lake
 from spangrade.evaluator.derive.settings import set_session_from
-from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 
 SMALL = Sizes(part=100, slice=60)

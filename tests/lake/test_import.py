@@ -11,12 +11,12 @@ from command_line import Spangrade
 from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade import InputError
 from spangrade import open as open_database
 from spangrade.evaluator.apps.lake.catalog import Lake, attached
 from spangrade.evaluator.apps.lake.import_file import ImportedFile, import_file
 from spangrade.evaluator.apps.lake.job import Sizes, update_lake
 from spangrade.evaluator.derive.settings import set_session_from
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 SMALL = Sizes(part=200, slice=60)

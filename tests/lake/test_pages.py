@@ -14,10 +14,10 @@ from command_line import Spangrade
 from servers import Postgres
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade import GradeSpec
 from spangrade.evaluator.apps.lake import api
 from spangrade.evaluator.apps.lake.catalog import attached
 from spangrade.evaluator.database import open_lake
-from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.tracer.store.sql import text_literal
 
 if find_spec("uvicorn") is None:

@@ -14,6 +14,7 @@ from same_tables import differences
 from servers import Postgres, s3
 from spans_of_many import deliveries, land, single_machine
 
+from spangrade import InputError, SpangradeError
 from spangrade.evaluator.apps.lake.catalog import lake_at
 from spangrade.evaluator.apps.lake.compact import compact
 from spangrade.evaluator.apps.lake.delete import delete_from_lake
@@ -22,7 +23,6 @@ from spangrade.evaluator.apps.lake.executors import executor, on_ray
 from spangrade.evaluator.apps.lake.job import Sizes, Updated, update_lake
 from spangrade.evaluator.derive.sync.workers import InOrder, workers_in_order
 from spangrade.evaluator.maintenance.delete import delete
-from spangrade.tracer.base.errors import InputError, SpangradeError
 from spangrade.tracer.store.object_storage import files_in, storage_connection
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra ray")

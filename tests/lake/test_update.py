@@ -16,13 +16,12 @@ from same_tables import differences
 from spans_of_many import deliveries, land, single_machine
 
 import spangrade
+from spangrade import GradeSpec, InputError, StoreError
 from spangrade.evaluator.apps.lake import job
 from spangrade.evaluator.apps.lake.catalog import Lake, attached, lake_at
 from spangrade.evaluator.apps.lake.grading import grading_by
 from spangrade.evaluator.apps.lake.job import Sizes, Updated, update_lake
 from spangrade.evaluator.derive.sync.workers import workers_in_order
-from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.tracer.base.errors import InputError, StoreError
 
 SMALL = Sizes(part=200, slice=100)  # several tasks of each kind
 

@@ -13,6 +13,7 @@ from same_tables import differences
 from servers import Postgres
 from spans_of_many import SECOND_NS, START_NS, conversation, deliveries, land, single_machine
 
+from spangrade import InputError, StoreError
 from spangrade import open as open_database
 from spangrade.evaluator.apps.lake import delete as delete_module
 from spangrade.evaluator.apps.lake import job
@@ -21,7 +22,6 @@ from spangrade.evaluator.apps.lake.compact import Compacted, compact
 from spangrade.evaluator.apps.lake.delete import delete_from_lake
 from spangrade.evaluator.apps.lake.job import Sizes, update_lake
 from spangrade.evaluator.maintenance.delete import delete
-from spangrade.tracer.base.errors import InputError, StoreError
 
 SMALL = Sizes(part=200, slice=60)
 LANDED = deliveries(20)

@@ -25,9 +25,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.util._once import Once
 
 import spangrade
-from spangrade import tracer
+from spangrade import InputError, tracer
 from spangrade.tracer import _content, configure
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 

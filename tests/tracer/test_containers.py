@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 from paths import FIXTURES
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.base.json_text import BadItem, NextDocuments, Portion, portions
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem, Span

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.base.plugins import load_plugins, plugins
 
 GROUP = "spangrade.tests"

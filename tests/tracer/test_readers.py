@@ -15,7 +15,7 @@ import orjson
 import pytest
 from paths import FIXTURES
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.files import read, read_otlp
 from spangrade.tracer.span import LogRecord, Problem, Span
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from receiving import receiver, request
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.exporter import DuckDBSpanExporter
 from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import LogRecord, Span

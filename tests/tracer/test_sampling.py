@@ -30,9 +30,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 from opentelemetry.util._once import Once
 
 import spangrade
-from spangrade import agent, configure, session, tool, turn
+from spangrade import InputError, agent, configure, session, tool, turn
 from spangrade.tracer import _operation
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.exporter import SessionSpanProcessor
 from spangrade.tracer.sampling import ConversationSampler, DisclosingSampler, set_sampling
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Span
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cases import cases, check
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import golden_of
-from spangrade.tracer.base.errors import InputError
 
 
 def read(given: Any) -> Any:

@@ -13,9 +13,9 @@ import pytest
 from command_line import Done, Spangrade
 from paths import CAPTURED, ROOT
 
+from spangrade import InputError
 from spangrade.converters.datasets.conversation_log import free_id
 from spangrade.converters.datasets.files import write_text
-from spangrade.tracer.base.errors import InputError
 
 captured = pytest.mark.skipif(not CAPTURED.is_dir(), reason="the captured files are not in this checkout")
 

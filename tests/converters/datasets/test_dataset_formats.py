@@ -12,8 +12,8 @@ import pytest
 from command_line import Spangrade
 from paths import CAPTURED, HISTORY, ROOT, SAMPLE
 
+from spangrade import InputError
 from spangrade.converters.datasets.formats import read_dataset
-from spangrade.tracer.base.errors import InputError
 
 EVALSET = HISTORY / "cs_evalset.evalset.json"
 SIMULATION = CAPTURED / "simulation"

@@ -10,8 +10,8 @@ import pytest
 from command_line import Spangrade
 from otlp_sessions import Said, write_sessions
 
+from spangrade import InputError
 from spangrade.evaluator.turn import load_conversation
-from spangrade.tracer.base.errors import InputError
 
 GOLDEN = """{"golden_questions": [{"id": "q", "user_inputs": ["Hi"], "reference_data": {
   "forbidden_texts": ["lost"],

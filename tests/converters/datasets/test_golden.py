@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from paths import CAPTURED
 
+from spangrade import InputError
 from spangrade.converters.datasets.formats import find_dataset
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, golden_of, load_golden
-from spangrade.tracer.base.errors import InputError
 
 EXAMPLE = "expected, for example:"
 QUESTION = {"id": "q1", "user_inputs": ["hi"], "agents_evaluated": ["shop"], "reference_data": {}}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden_edits import Edit, edited, edited_text
-from spangrade.tracer.base.errors import InputError
 
 QUESTION = {
     "id": "q1",

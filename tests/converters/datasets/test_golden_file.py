@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden_edits import Edit
 from spangrade.converters.datasets.golden_file import GoldenFile, golden_file
-from spangrade.tracer.base.errors import InputError
 
 CALLS = "reference_tool_interactions"
 PAY = [{"tool_name": "pay", "input_arguments": {"sum": 4.5}}]

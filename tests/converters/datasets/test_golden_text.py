@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from spangrade import InputError
 from spangrade.converters.datasets.formats import read_dataset
 from spangrade.converters.datasets.golden import load_golden, set_reviewed
-from spangrade.tracer.base.errors import InputError
 
 QUESTIONS: list[dict[str, Any]] = [
     {"id": "a1", "user_inputs": "Where is order A1?", "forbidden_texts": ["lost"], "max_cost_usd": 0.5},

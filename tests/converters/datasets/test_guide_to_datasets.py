@@ -20,6 +20,7 @@ from documents import misquoted, uncovered
 from grading import grade, run_metric
 from paths import HISTORY, ROOT, SAMPLE, SHARED
 
+from spangrade import InputError
 from spangrade.converters.datasets.formats import find_dataset, read_dataset
 from spangrade.converters.datasets.golden import GoldenDataset, golden_of
 from spangrade.evaluator.grading.metadata import parse_where
@@ -27,7 +28,6 @@ from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.columns import column, file_session
 from spangrade.evaluator.metrics.judged import shipped_definitions
-from spangrade.tracer.base.errors import InputError
 
 GUIDE = SHARED / "seeds" / "evaluation_datasets.md"
 PAGE = ROOT / "docs" / "golden_questions.md"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paths import HISTORY
 from short_form import examples
 
+from spangrade import InputError
 from spangrade.converters.datasets.adk_evalset import questions_of
 from spangrade.converters.datasets.adk_events import spans_of
 from spangrade.converters.datasets.adk_history import EvalCase, read_history
@@ -19,7 +20,6 @@ from spangrade.converters.datasets.conversation_log import question_of
 from spangrade.converters.datasets.golden import question_problems
 from spangrade.converters.datasets.recognized import is_evalset
 from spangrade.converters.datasets.simulation_csv import Row, csv_text, read_jsonl, spans_in
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Problem, Span
 
 (RESULT,) = (HISTORY / "2.13.0" / ".adk" / "eval_history").iterdir()

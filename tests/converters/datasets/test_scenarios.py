@@ -10,8 +10,8 @@ import pytest
 from command_line import Done
 from command_line import run as spangrade
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import golden_of
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 SCENARIO = {

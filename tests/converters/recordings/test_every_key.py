@@ -11,7 +11,7 @@ import pytest
 from cases import FOLDER, as_json, compare, difference, leaves
 from paths import FIXTURES
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.files import read
 
 FORMS = FIXTURES / "forms"

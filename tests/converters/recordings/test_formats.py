@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import rows_of

@@ -13,8 +13,7 @@ from made_once import new_database
 from paths import FIXTURES
 
 import spangrade
-from spangrade import Session
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError, Session
 from spangrade.tracer.span import Problem
 
 FORMS = FIXTURES / "forms"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from builders import observed_fields
 
+from spangrade import InputError
 from spangrade.converters.spans.registry import FALLBACK, dialects, error_line, own_names
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Span
 
 AGENTS = "opentelemetry.instrumentation.openai_agents"

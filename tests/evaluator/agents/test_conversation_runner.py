@@ -10,13 +10,12 @@ from gemini_standin import gemini_standin, knows
 from opentelemetry import trace
 
 import spangrade
-from spangrade import tool, tracer
+from spangrade import InputError, StoreError, tool, tracer
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner, RuleBroken
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, JudgeUnavailable, use_judge
 from spangrade.evaluator.similarity_utils import ABSENT, Mismatch
 from spangrade.evaluator.turn import AgentTurn, Conversation, ToolCall, TurnEvent, UserTurn
-from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.store import Store
 
 QUESTION = "What's the weather like in San Francisco?"

@@ -18,9 +18,9 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 import spangrade
+from spangrade import RunOptions
 from spangrade.evaluator.agents.exchange import Exchange
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
-from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.judge.protocol import Judgement
 from spangrade.evaluator.turn import AgentTurn, ToolCall, Turn, UserTurn
 

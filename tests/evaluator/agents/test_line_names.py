@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from spangrade import InputError
 from spangrade.evaluator.conversation_runner import ConversationMismatch, ConversationRunner
 from spangrade.evaluator.similarity_utils import is_similar_dict, is_similar_str, is_similar_text
 from spangrade.evaluator.turn import (
@@ -21,7 +22,6 @@ from spangrade.evaluator.turn import (
     load_conversation_json,
     make_turn,
 )
-from spangrade.tracer.base.errors import InputError
 
 
 @dataclass

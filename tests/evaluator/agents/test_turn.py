@@ -8,6 +8,7 @@ import pytest
 from paths import ROOT
 from pydantic import ValidationError
 
+from spangrade import InputError
 from spangrade.evaluator.conversation_runner import ConversationRunner
 from spangrade.evaluator.judge import Judgement
 from spangrade.evaluator.turn import (
@@ -18,7 +19,6 @@ from spangrade.evaluator.turn import (
     check_conversation,
     load_conversation,
 )
-from spangrade.tracer.base.errors import InputError
 
 # The usage example of the document.
 WEATHER = [

@@ -11,11 +11,11 @@ from builders import llm, session, tool, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spangrade import InputError
 from spangrade.evaluator.apps.audit.mutant import load_kinds, mutants_of, without_derived_columns
 from spangrade.evaluator.apps.audit.values import changed, leaves, with_leaf
 from spangrade.evaluator.metrics.columns import file_session
 from spangrade.evaluator.session import Latency, Session, Usage
-from spangrade.tracer.base.errors import InputError
 
 
 def made() -> Session:

@@ -11,10 +11,9 @@ import pytest
 import recordings
 
 import spangrade
-from spangrade import Selection
+from spangrade import InputError, Selection
 from spangrade.evaluator.apps.audit.options import Mutants
 from spangrade.evaluator.review.session_to_golden import question_of
-from spangrade.tracer.base.errors import InputError
 
 # One recording of each framework; `.ci/long` audits all of them, which are of other versions and settings.
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"

@@ -23,8 +23,8 @@ from made_once import copy_of_sample
 from paths import SAMPLE
 from typer.main import get_command
 
+from spangrade import ExitCode
 from spangrade.evaluator.cli.app import app
-from spangrade.tracer.base.errors import ExitCode
 
 EXAMPLES = 300 if settings.get_current_profile_name() == "long" else 4
 CODES = {0, 1, 2, 3, 4}

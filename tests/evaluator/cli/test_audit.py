@@ -19,11 +19,10 @@ from otlp_sessions import Call, Said, write_golden, write_sessions
 from paths import CAPTURED, ROOT, SAMPLE
 
 import spangrade as package
-from spangrade import Selection
+from spangrade import InputError, Selection
 from spangrade.converters.datasets.golden import load_golden
 from spangrade.evaluator.apps.audit.mutant import mutants_of
 from spangrade.evaluator.review.session_to_golden import question_of
-from spangrade.tracer.base.errors import InputError
 
 QUESTIONS = 3
 

@@ -16,7 +16,7 @@ from otlp_sessions import START_NS, Said, write_golden, write_sessions
 from paths import ROOT
 
 import spangrade as public
-from spangrade.tracer.base.errors import StoreError
+from spangrade import StoreError
 from spangrade.tracer.store import Store
 
 QUESTION = {"id": "q1", "user_inputs": ["Hi"], "reference_response": "Hello, how can I help?"}

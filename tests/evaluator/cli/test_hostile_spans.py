@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import SAMPLE
 
-from spangrade.tracer.base.errors import ExitCode
+from spangrade import ExitCode
 from spangrade.tracer.span import Span
 
 GOLDEN = SAMPLE / "customer_service_golden.json"

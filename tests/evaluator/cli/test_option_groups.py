@@ -12,11 +12,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from spangrade import Database
+from spangrade import Database, InputError
 from spangrade.evaluator.cli import compare, delete, label, runs
 from spangrade.evaluator.cli.app import COMMANDS, load
 from spangrade.evaluator.cli.declare import Only, declared
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import REQUIRED, FieldError, argument, option, option_fields
 
 GIVEN: dict[str, Any] = {}

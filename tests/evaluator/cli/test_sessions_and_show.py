@@ -18,10 +18,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import spangrade as public
+from spangrade import InputError
 from spangrade.evaluator.reports.session_text import session_text
 from spangrade.evaluator.reports.tables import sessions_table
 from spangrade.evaluator.session import Error, Latency, Session, Step, Turn, Usage
-from spangrade.tracer.base.errors import InputError
 
 LONG = "会話" * 30 + "\x1b[31mred\x1b[0m" + "x" * 100
 

@@ -8,7 +8,7 @@ import pytest
 from command_line import Done, run
 
 import spangrade
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 

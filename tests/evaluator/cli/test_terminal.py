@@ -11,7 +11,7 @@ from command_line import spangrade
 
 from spangrade.tracer.base.terminal import printable, printable_json
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store.store import Store
+from spangrade.tracer.store import Store
 
 HOSTILE = {
     "escape": "\x1b[31mred\x1b[0m",

@@ -11,6 +11,7 @@ import pytest
 from made_once import new_database
 from paths import SAMPLE
 
+from spangrade import StoreError
 from spangrade.evaluator.derive import load, stale, update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
@@ -18,7 +19,6 @@ from spangrade.evaluator.derive.sync import intake
 from spangrade.evaluator.derive.sync import update as sync
 from spangrade.evaluator.derive.sync.sessions import BuiltSessions, insert_sessions
 from spangrade.evaluator.session import Session
-from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows

@@ -10,9 +10,9 @@ from cases import cases, check
 from grading import grade
 from pydantic import TypeAdapter, ValidationError
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.session import Session
-from spangrade.tracer.base.errors import InputError
 
 SESSION: TypeAdapter[Session] = TypeAdapter(Session)
 

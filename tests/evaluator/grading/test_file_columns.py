@@ -18,8 +18,8 @@ from paths import CAPTURED, HISTORY
 from spangrade.converters.datasets.simulation_csv import Row
 from spangrade.evaluator.grading.file_columns import with_row, with_rows
 from spangrade.evaluator.judge import GeminiJudge, JudgeRun, use_judge
+from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.columns import COLUMNS, column
-from spangrade.evaluator.metrics.metric import Score
 from spangrade.evaluator.metrics.state import state_management_fidelity
 from spangrade.evaluator.metrics.tools import tool_usage_accuracy
 

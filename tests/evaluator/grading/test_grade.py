@@ -15,6 +15,7 @@ from grading import grade, run_metric
 from paths import CAPTURED, SHARED
 from rich.console import Console
 
+from spangrade import ExitCode, InputError
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion, load_golden
 from spangrade.evaluator.grading.run import Grade, Run, ScoreRow, score_rows
 from spangrade.evaluator.grading.verdict import Verdict, exit_code
@@ -32,7 +33,6 @@ from spangrade.evaluator.reports.headline import head_of_run, shown
 from spangrade.evaluator.reports.json import grade_json, write_results, written
 from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.session import Session
-from spangrade.tracer.base.errors import ExitCode, InputError
 
 BENCH = SHARED / "bench/gen.py"
 SHOP = ["shop"]  # a reference trajectory that sessions meet unless they say otherwise

@@ -13,9 +13,8 @@ from grading import NO_GATES, grade_recorded
 from made_once import new_database
 from otlp_sessions import Call, Said, recorded_sessions, write_golden
 
-from spangrade import Gates
+from spangrade import Gates, InputError
 from spangrade.evaluator.grading.verdict import exit_code
-from spangrade.tracer.base.errors import InputError
 
 
 def graded(

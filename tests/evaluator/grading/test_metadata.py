@@ -11,9 +11,9 @@ from builders import question
 from command_line import Spangrade
 from paths import SAMPLE
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.metadata import groups_of, parse_where
-from spangrade.tracer.base.errors import InputError
 
 METADATA: dict[str, dict[str, Any]] = {
     "qa": {"complexity": "high", "priority": 1, "tags": ["refund", "vip"], "ok": True},

@@ -12,6 +12,7 @@ from builders import llm, question, session
 from grading import grade
 from rich.console import Console
 
+from spangrade import ExitCode, InputError
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading.policy import dropped_references
 from spangrade.evaluator.grading.run import Grade, Run
@@ -28,7 +29,6 @@ from spangrade.evaluator.metrics import (
 )
 from spangrade.evaluator.reports.tables import run_tables
 from spangrade.evaluator.session import Latency, Session
-from spangrade.tracer.base.errors import ExitCode, InputError
 
 SHOP = ["shop"]  # a reference trajectory that sessions meet unless they say otherwise
 FIT = question(trajectory=SHOP)

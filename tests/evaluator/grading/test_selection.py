@@ -9,10 +9,10 @@ from builders import question, session
 from paths import SAMPLE
 
 import spangrade
+from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.selection import sessions_of_questions
-from spangrade.tracer.base.errors import InputError
 
 DATASET = GoldenDataset(golden_questions=(question("a", id="qa"), question("b", id="qb")))
 SESSIONS = [

@@ -22,13 +22,13 @@ from paths import SAMPLE
 from work import lines_executed
 
 import spangrade
+from spangrade import GradeSpec
 from spangrade.converters.datasets.golden import GoldenQuestion, golden_of
 from spangrade.evaluator.apps.audit.proposals import overlapping
 from spangrade.evaluator.derive.sync.intake import DEFAULT
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.prepare import prepare, sessions_to_grade
 from spangrade.evaluator.grading.slices import add_grades
-from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.metrics.columns import sub_agent_trace, trace_summary
 from spangrade.evaluator.metrics.judged import responses_match
 from spangrade.evaluator.metrics.trajectory import turns_answered

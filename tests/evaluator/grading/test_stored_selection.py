@@ -13,9 +13,8 @@ from made_once import copy_of_sample
 from paths import SAMPLE
 
 import spangrade as public
-from spangrade import Selection
+from spangrade import InputError, Selection
 from spangrade.evaluator.grading.selection import is_sampled
-from spangrade.tracer.base.errors import InputError
 
 ALL = {f"conversation-{number}" for number in range(1, 5)}
 

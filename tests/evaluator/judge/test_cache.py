@@ -15,18 +15,18 @@ from dataclasses import replace
 import pytest
 from gemini_standin import MODEL, PATIENCE_S, PRICE, QUESTION, decision, judge_of
 
+from spangrade import StoreError
 from spangrade.evaluator.judge import (
+    GeminiJudge,
     Judgement,
     JudgeRun,
     JudgeUnavailable,
     Spent,
+    VerdictCache,
     same_meaning,
     satisfies,
 )
-from spangrade.evaluator.judge.cache import VerdictCache
 from spangrade.evaluator.judge.key_locks import KeyLocks
-from spangrade.evaluator.judge.models.gemini import GeminiJudge
-from spangrade.tracer.base.errors import StoreError
 
 
 async def test_a_verdict_is_kept_in_the_file_for_the_next_run(gemini, tmp_path):

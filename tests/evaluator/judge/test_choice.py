@@ -8,16 +8,16 @@ from command_line import spangrade
 from gemini_standin import MODEL, QUESTION, judge_of
 from paths import SAMPLE
 
+from spangrade import InputError
 from spangrade.evaluator.judge import (
     Judgement,
     JudgeRun,
+    default_cache_path,
     default_judge,
     load_judge,
     use_judge,
 )
-from spangrade.evaluator.judge.cache import default_cache_path
 from spangrade.evaluator.similarity_utils import is_similar_text
-from spangrade.tracer.base.errors import InputError
 
 SPANS = SAMPLE / "spans.otlp.jsonl"
 

@@ -9,6 +9,7 @@ import pytest
 from gemini_standin import MODEL, PRICE, QUESTION, decision, judge_of
 from google.genai.types import HttpOptions
 
+from spangrade import ExitCode
 from spangrade.evaluator.judge import (
     GeminiJudge,
     JudgeError,
@@ -21,7 +22,6 @@ from spangrade.evaluator.judge import (
     same_meaning,
     satisfies,
 )
-from spangrade.tracer.base.errors import ExitCode
 
 # --- what is asked, and what is made of the answer
 

@@ -5,6 +5,7 @@ import os
 import pytest
 from gemini_standin import MODEL, decision
 
+from spangrade import InputError
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
     Judgement,
@@ -19,7 +20,6 @@ from spangrade.evaluator.judge import (
 )
 from spangrade.evaluator.judge.choice import judge_of_run
 from spangrade.evaluator.judge.factory import judge_from
-from spangrade.tracer.base.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from builders import session, tool
 from command_line import Spangrade
 from paths import HISTORY, SAMPLE
 
+from spangrade import InputError
 from spangrade.evaluator.review.session_to_golden import question_of
-from spangrade.tracer.base.errors import InputError
 
 UUID = "571ca708-c6f5-4abd-98f0-f508bb954628"
 

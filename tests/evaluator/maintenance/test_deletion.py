@@ -19,9 +19,9 @@ from paths import SAMPLE
 from receiving import receiver, request
 
 import spangrade as spangrade_api
+from spangrade import InputError
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.maintenance.delete import RUN_TABLES, Deleted, delete
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.quantities import parse_time
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store

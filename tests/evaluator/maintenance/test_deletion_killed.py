@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from spangrade import StoreError
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.maintenance.delete import delete
-from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, compact
 

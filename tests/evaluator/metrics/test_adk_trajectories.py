@@ -13,10 +13,10 @@ import pytest
 from builders import question, session, tool
 from grading import grade, run_metric
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Score, parse_metric
-from spangrade.tracer.base.errors import InputError
 
 Calls = tuple[tuple[str, dict[str, object]], ...]
 CART, RAIN, SUN = ("get_cart", {}), ("forecast", {"sky": "rain"}), ("forecast", {"sky": "sun"})

@@ -8,8 +8,7 @@ import pytest
 import recordings
 from builders import session, tool
 
-from spangrade.evaluator.metrics import Inconclusive, Score, parse_metric
-from spangrade.evaluator.metrics.metric import Outcome
+from spangrade.evaluator.metrics import Inconclusive, Outcome, Score, parse_metric
 from spangrade.evaluator.session import RequestedCall, Session
 
 LOOK_UP = {

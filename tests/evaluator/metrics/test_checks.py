@@ -13,10 +13,10 @@ import pytest
 from builders import session, tool
 from grading import grade
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import golden_of
 from spangrade.evaluator.metrics import parse_metric
 from spangrade.evaluator.session import Session
-from spangrade.tracer.base.errors import InputError
 
 PAGE = Path(__file__).parents[2] / "cases" / "checks.md"
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from paths import CAPTURED
 
+from spangrade import InputError
 from spangrade.evaluator.metrics.definitions import MANAGED, definitions_of, load_definitions
 from spangrade.evaluator.metrics.judged import METRICS, judged
-from spangrade.tracer.base.errors import InputError
 
 PARTS = {
     "instruction": "Judge the greeting.",

@@ -16,13 +16,13 @@ from grading import run_metric
 from paths import ROOT, SAMPLE
 from recordings import import_files
 
+from spangrade import InputError
 from spangrade.evaluator.derive import load
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score
 from spangrade.evaluator.metrics.columns import COLUMNS
 from spangrade.evaluator.metrics.definitions import MANAGED
 from spangrade.evaluator.metrics.files import requested, with_files
 from spangrade.evaluator.metrics.queries import Query, load_query
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 SPANS = SAMPLE / "spans.otlp.jsonl"

@@ -10,13 +10,13 @@ from builders import llm, question, session, tool
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics, parse_metric
 from spangrade.evaluator.metrics.causes import Cause
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.metrics.registry import parse_metrics, version_of
 from spangrade.evaluator.session import Latency, RequestedCall, Usage
-from spangrade.tracer.base.errors import InputError
 
 BY = ("exact", "in_order", "any_order", "precision", "recall")
 TRAJECTORY = (

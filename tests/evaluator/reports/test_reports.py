@@ -15,6 +15,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestSuite
 from made_once import copy_of_sample
 from paths import SAMPLE
 
+from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenDataset
 from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.verdict import Verdict
@@ -26,7 +27,6 @@ from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import run_json, written
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.reports.question_text import question_text
-from spangrade.tracer.base.errors import InputError
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 999, UTC)
 QUESTIONS = GoldenDataset(golden_questions=tuple(question(id=f"q{n}") for n in range(1, 5)))

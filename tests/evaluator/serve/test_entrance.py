@@ -16,11 +16,11 @@ from made_once import copy_of_sample
 from serving import Answer, Served, serving_app
 from starlette.routing import Mount, Route
 
+from spangrade import InputError
 from spangrade import open as open_database
 from spangrade.evaluator.apps.server.entrance import COOKIE, Entrance, Proxy, ServedSite
 from spangrade.evaluator.apps.server.pages.app import create_app
 from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.receiver.keys import KeyFile, Role
 
 ONE = "conversation-1"

@@ -30,10 +30,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from paths import SAMPLE
 from receiving import request, self_signed
 
+from spangrade import StoreLockedError
 from spangrade.evaluator.apps.server.backup import DATABASE, rows_of_tables
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.results.alarms import stored_alarms
-from spangrade.tracer.base.errors import StoreLockedError
 from spangrade.tracer.receiver.keys import KeyFile, Role
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.turns import taking_turns, turns_at

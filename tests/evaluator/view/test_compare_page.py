@@ -16,6 +16,7 @@ from paths import SAMPLE
 from serving import Served, serving
 
 import spangrade
+from spangrade import InputError
 from spangrade.evaluator.apps.server.pages import compare_page as module
 from spangrade.evaluator.apps.server.pages.compare_page import (
     PairOfSteps,
@@ -26,7 +27,6 @@ from spangrade.evaluator.apps.server.pages.compare_page import (
 from spangrade.evaluator.reports.comparison import comparison_json
 from spangrade.evaluator.reports.html.charts import Interval, interval
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 pytest.importorskip("scipy", reason="needs the extra `stats`")

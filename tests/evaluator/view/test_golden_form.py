@@ -16,10 +16,10 @@ from pages import dangers, parsed_part
 from serving import Answer, Served, serving
 
 import spangrade as package
+from spangrade import InputError
 from spangrade.evaluator.apps.server.pages.golden_form import CallRow, form_fields, golden_form, tried
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 from spangrade.evaluator.reports.html.session_source import stored_session
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 ATTACK = "</textarea><script>window.hit=1</script>\"'>"

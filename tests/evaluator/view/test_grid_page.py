@@ -13,9 +13,9 @@ from paths import SAMPLE
 from serving import Served, serving
 
 import spangrade
+from spangrade import InputError
 from spangrade.evaluator.reports.html.grid_page import grid_page, grid_part, shown_direction
 from spangrade.evaluator.reports.html.run_page import run_page
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 # Of each question the sessions in the runs `first` and `second`: whether each passed, its value of `quality`.

@@ -16,9 +16,9 @@ from pages import dangers, elements, find_all, name, parsed, text
 from serving import Served, serving
 
 import spangrade as package
+from spangrade import InputError
 from spangrade.evaluator.apps.server.pages.judge_page import judge_page
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 METRIC = "tool_success_rate"

@@ -13,8 +13,8 @@ from pages import elements, name, parsed, text
 from serving import Served, serving
 
 import spangrade
+from spangrade import Rows
 from spangrade.evaluator.reports.html.rendering import count, percent, seconds, usd
-from spangrade.tracer.store.query_rows import Rows
 
 Format = Callable[[Any], str]
 

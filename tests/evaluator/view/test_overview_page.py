@@ -17,10 +17,10 @@ from paths import FIXTURES
 from serving import Served, serving
 
 import spangrade as package
+from spangrade import InputError
 from spangrade.evaluator.apps.server.pages.overview_page import causes_part, overview_page
 from spangrade.evaluator.reports.html.rendering import count, seconds, usd
 from spangrade.evaluator.statistics.intervals import rates_interval
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 DAY_NS = 86_400 * 10**9

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spangrade import InputError
 from spangrade.evaluator.reports.html.filters import NAMES
 from spangrade.evaluator.reports.html.query_line import line_of, parse_line
-from spangrade.tracer.base.errors import InputError
 
 
 @pytest.mark.parametrize(

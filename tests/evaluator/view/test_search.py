@@ -12,8 +12,8 @@ from pages import dangers, elements, find_all, name, parsed, text
 from serving import Served, serving
 
 import spangrade as package
+from spangrade import InputError
 from spangrade.evaluator.reports.html.sessions_page import sessions_page
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 

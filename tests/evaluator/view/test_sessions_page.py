@@ -10,6 +10,7 @@ import builders
 import pytest
 from many_sessions import two_hundred
 
+from spangrade import InputError
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
@@ -21,7 +22,6 @@ from spangrade.evaluator.reports.html.sessions_page import (
     sessions_page,
     suggestions,
 )
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 

@@ -14,13 +14,13 @@ from hard_sessions import store_session
 from pages import dangers, elements, find_all, name, parsed, text
 from serving import Served, serving
 
+from spangrade import InputError
 from spangrade.evaluator.apps.server.pages.tools_page import tools_page
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.reports.html.sessions_page import sessions_page
 from spangrade.evaluator.session import Error, Session
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 

@@ -15,6 +15,7 @@ from cases import cases, check
 from made_once import copy_of, made_once
 from pydantic import ValidationError
 
+from spangrade import SpangradeError
 from spangrade.evaluator.apps.server.grade.alert_messages import change_body, change_id
 from spangrade.evaluator.apps.server.grade.alerts import AlarmChange
 from spangrade.evaluator.apps.server.grade.options import Pages, WebhookFormat
@@ -22,7 +23,6 @@ from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.reports.html.links import ServerLinks
 from spangrade.evaluator.results.alarms import iso, stored_alarms
-from spangrade.tracer.base.errors import SpangradeError
 from spangrade.tracer.store import Store
 
 PAGES = Pages("https://spans.example.com", ServerLinks())

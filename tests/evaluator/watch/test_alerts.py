@@ -22,6 +22,7 @@ from sinks import hook
 from watching import GATE, Clock, prepared_by
 
 import spangrade
+from spangrade import InputError
 from spangrade.evaluator.apps.server.grade.alert_messages import change_body
 from spangrade.evaluator.apps.server.grade.options import Pages, WatchOptions, WebhookFormat
 from spangrade.evaluator.apps.server.grade.watch import Watch
@@ -31,7 +32,6 @@ from spangrade.evaluator.grading.settings import load_settings
 from spangrade.evaluator.reports.html.links import ServerLinks
 from spangrade.evaluator.results.alarms import Alarm, count_alarms, stored_alarms
 from spangrade.evaluator.statistics.shifts import is_above, log_evidence, lower_bound
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store

@@ -16,7 +16,7 @@ from spangrade.evaluator.apps.server.grade.telemetry import metrics_of
 from spangrade.evaluator.apps.server.grade.totals import SESSIONS, Total
 from spangrade.evaluator.apps.server.grade.watch import Watch, spent_on_day
 from spangrade.evaluator.apps.server.grade.webhook import Webhook
-from spangrade.evaluator.judge.run import Spent
+from spangrade.evaluator.judge import Spent
 from spangrade.tracer.store import Store
 
 HOUR = 60 * MINUTE

@@ -12,10 +12,9 @@ from receiving import receiver
 from sinks import Sink, grpc_sink, http_sink
 from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
-from spangrade import __version__
+from spangrade import InputError, __version__
 from spangrade.evaluator.apps.server.grade.telemetry import Telemetry
 from spangrade.evaluator.apps.server.grade.watch import Watch
-from spangrade.tracer.base.errors import InputError
 
 PROTOCOLS = {"http/protobuf": http_sink, "grpc": grpc_sink}
 

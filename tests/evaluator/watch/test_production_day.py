@@ -21,7 +21,7 @@ import os, signal, sys
 
 from spangrade.evaluator.apps.server.grade import telemetry, watch, webhook
 from spangrade.evaluator.grading.prepare import prepare
-from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade import GradeSpec
 from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.apps.server.grade.watch import Watch
 import spangrade.evaluator.database, requests

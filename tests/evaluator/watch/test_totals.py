@@ -18,7 +18,7 @@ from spangrade.evaluator.apps.server.grade.prometheus import TotalsCollector
 from spangrade.evaluator.apps.server.grade.tables import create_tables
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.judge.run import Spent
+from spangrade.evaluator.judge import Spent
 from spangrade.evaluator.session import Session
 from spangrade.tracer.store import Store
 

@@ -14,16 +14,15 @@ from otlp_sessions import START_NS, Said, write_golden, write_sessions
 from watching import BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows, verdicts
 
 import spangrade
+from spangrade import InputError, StoreError
 from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.apps.server.grade.watch import Watch
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.selection import is_sampled
-from spangrade.evaluator.judge import Judgement, Question, use_judge
-from spangrade.evaluator.judge.options import JudgeOptions
+from spangrade.evaluator.judge import Judgement, JudgeOptions, Question, use_judge
 from spangrade.evaluator.reports.html.run_page import runs_page
 from spangrade.evaluator.reports.html.run_summary import run_summary
-from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.files import read
 from spangrade.tracer.span import LogRecord, Problem
 from spangrade.tracer.store import Store

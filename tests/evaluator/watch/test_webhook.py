@@ -22,6 +22,7 @@ from standardwebhooks import Webhook as Verifier
 from watching import ALL, BAD, GATE, LATER, MINUTE, OK, Clock, add, prepared_by, rows
 
 import spangrade
+from spangrade import InputError
 from spangrade.evaluator.apps.server.grade.deliveries import (
     FOREIGN,
     KEY_VARIABLE,
@@ -32,7 +33,6 @@ from spangrade.evaluator.apps.server.grade.deliveries import (
 from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.apps.server.grade.watch import Watch
 from spangrade.evaluator.apps.server.grade.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
-from spangrade.tracer.base.errors import InputError
 
 SECRET = b"0123456789abcdef"
 

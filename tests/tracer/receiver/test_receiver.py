@@ -43,7 +43,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from receiving import Receiver, receiver, request, self_signed, start
 
-from spangrade.tracer.base.errors import InputError
+from spangrade import InputError
 from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.counters import Counters

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spangrade.tracer.base.errors import StoreError, StoreLockedError
+from spangrade import StoreError, StoreLockedError
 from spangrade.tracer.store.locks import lock_file, retry_while_locked
 
 

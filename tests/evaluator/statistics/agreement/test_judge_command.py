@@ -14,11 +14,10 @@ from gemini_standin import GeminiStandIn, gemini_standin
 from otlp_sessions import Said, write_sessions
 
 import spangrade as public
-from spangrade import Selection
+from spangrade import InputError, Selection
 from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import rate
-from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 
 AT = datetime(2026, 1, 2, 3, 4, 5)

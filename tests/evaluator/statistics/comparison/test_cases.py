@@ -11,6 +11,7 @@ from cases import as_json, cases, check
 from pydantic import TypeAdapter
 from rich.console import Console
 
+from spangrade import InputError
 from spangrade.evaluator.reports.comparison import comparison_json, comparison_markdown, comparison_tables
 from spangrade.evaluator.reports.flips import flips_of, sessions_of
 from spangrade.evaluator.reports.headline import head_of_comparison, shown
@@ -22,7 +23,6 @@ from spangrade.evaluator.statistics.comparison.condition import (
     parse_condition,
 )
 from spangrade.evaluator.statistics.comparison.sample import Graded, Sample, passed, undecided
-from spangrade.tracer.base.errors import InputError
 
 pytest.importorskip("scipy", reason="needs the extra `stats`")
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from paths import SHARED
 
+from spangrade import ExitCode, InputError
 from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.compare import Comparison, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.condition import (
@@ -29,7 +30,6 @@ from spangrade.evaluator.statistics.comparison.differences import Tested as Diff
 from spangrade.evaluator.statistics.comparison.differences import TooLittle, paired_difference
 from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
-from spangrade.tracer.base.errors import ExitCode, InputError
 
 RUN = Sample("a", "a", (), {}, {}, {}, {})
 SHARE = Measured(True, (0.0, 1.0), "share")
