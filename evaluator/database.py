@@ -666,17 +666,9 @@ class Database:
         """
         from spangrade.evaluator.grading.regrade import regrade
 
-        asked = GradeSpec.of(dataset, gates, None, judge)
-        return regrade(
-            self.stored,
-            run,
-            asked.path,
-            with_definitions(asked.gates, self._settings),
-            asked.judge,
-            self._callbacks,
-            several(without),
-            self._workers,
-        )
+        spec = GradeSpec.of(dataset, gates, Selection(of_run=run), judge)
+        spec = replace(spec, gates=with_definitions(spec.gates, self._settings))
+        return regrade(spec, self.stored, self._callbacks, several(without), self._workers)
 
     def audit(
         self,

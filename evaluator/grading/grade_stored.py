@@ -61,14 +61,19 @@ def grade_prepared(
     output: RunOutput | None = None,
     repeats_of: RepeatsOf = lambda store, run_id: None,  # noqa: ARG005
     workers: int | None = 1,
+    *,
+    is_saved: bool = True,
 ) -> Run:
-    """Grade by a prepared specification, as `grade_stored` does."""
-    if (custom := custom_keys(prepared)) is not None:
+    """Grade by a prepared specification, as `grade_stored` does.
+
+    Unless it `is_saved`, nothing is said of its questions and gates: that was, where their run was saved.
+    """
+    if is_saved and (custom := custom_keys(prepared)) is not None:
         callbacks.on_problem(Problem(prepared.dataset, custom, dropped=False))
     judge = prepared.judge()
     spent_before = judge.spent
     sessions, complete = sessions_to_grade(prepared, db, callbacks)
-    if gates := named_tools(prepared):
+    if is_saved and (gates := named_tools(prepared)):
         with db.reading(derived=False, wait_s=RUN_WAIT_S) as store:
             unknown = unknown_names(gates, store, sessions.ids)
         if unknown is not None:
@@ -80,7 +85,8 @@ def grade_prepared(
         add_grades(run, prepared, judge, sessions, callbacks, output, in_order)
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         details, questions = prepared.details, prepared.questions.golden_questions
-        save(db, run, prepared.texts, questions, details, wait_s=RUN_WAIT_S, repeats_of=repeats_of)
+        if is_saved:
+            save(db, run, prepared.texts, questions, details, wait_s=RUN_WAIT_S, repeats_of=repeats_of)
         if output is not None:
             output.finish(run, prepared, details, in_order)
     return run

@@ -11,22 +11,19 @@ from spangrade.converters.datasets.formats import Dataset, find_dataset, read_da
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, GoldenQuestion
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import WAIT_S
-from spangrade.evaluator.derive.sync.workers import workers_in_order
 from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared, try_queries, with_questions
 from spangrade.evaluator.grading.regraded import Changed, Regraded
-from spangrade.evaluator.grading.run import JudgeUsage, Run
+from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.save import RepeatsOf
 from spangrade.evaluator.grading.session_reader import SessionReader
-from spangrade.evaluator.grading.slices import add_grades, workers_for
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
 from spangrade.evaluator.grading.stored_questions import digest_of, stored_questions
 from spangrade.evaluator.grading.stored_run import StoredRun, metric_name, read_run
-from spangrade.evaluator.judge.options import DEFAULTS, JudgeOptions
-from spangrade.evaluator.judge.run import spent_since
+from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.external_metric import external_metrics, name_of
 from spangrade.evaluator.metrics.files import with_files
@@ -42,39 +39,25 @@ NO_GATES = Gates()
 
 
 def regrade(
+    spec: GradeSpec,
     db: Stored,
-    text: str,
-    dataset: Path | None = None,
-    gates: Gates = NO_GATES,
-    judge: JudgeOptions = DEFAULTS,
     callbacks: Callbacks = DEFAULT,
     without: Collection[str] = (),
     workers: int | None = 1,
 ) -> Regraded:
-    """Grade the sessions of a stored run again, and return the verdicts that change.
+    """Grade the sessions of the run `spec.select.of_run` again, save nothing, and return what changes.
 
-    The arguments replace the run's own: a metric of `gates` replaces the run's metric of the same name. Only
-    derived sessions that were pending and the judge's cache are written. Each session is compared with the
-    question that it answered, if there still is one with that id. For `workers` see `workers_for`.
+    The rest of the specification replaces the run's own: a metric of `gates` the run's metric of that name.
+    Only derived sessions that were pending and the judge's cache are written. Each session is compared with
+    the question that it answered, if there still is one with that id. For `workers` see `workers_for`.
 
     Raises InputError if there is no such run, for a metric or dataset that cannot be used, and for a metric
     of the run that is gone unless `without` names it: what it would say is unknown.
     """
-    stored, questions_then, sessions = _read(db, text)
-    prepared, notes = prepared_again(
-        db, stored, questions_then, sessions.ids, dataset, gates, judge, callbacks, without
-    )
-    notes += _gone(stored, sessions.ids)
-    notes += _other_versions(stored, prepared.plan)
-    asked = prepared.judge()
-    spent_before = asked.spent
-    run = prepared.new_run()
-    callbacks.on_progress("grading")
-    with workers_in_order(workers_for(prepared, asked, len(sessions.ids), workers)) as in_order:
-        add_grades(run, prepared, asked, sessions, callbacks, in_order=in_order)
-    run.judge = JudgeUsage(asked.name, spent_since(spent_before, asked.spent))
+    stored, sessions, prepared, notes = _prepared_as(spec, db, callbacks, without)
+    run = grade_prepared(prepared, db, callbacks, workers=workers, is_saved=False)
     before = Counter(str(one.verdict) for one in stored.verdicts if one.session_id is not None)
-    return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions.ids)), tuple(notes))
+    return Regraded(stored, run, dict(before), tuple(_changes(stored, run, sessions)), tuple(notes))
 
 
 def grade_again(
@@ -90,25 +73,29 @@ def grade_again(
 
     Raises InputError as `regrade` does; what is not as it was is reported as a problem.
     """
-    stored, questions_then, sessions = _read(db, spec.select.of_run or "")
-    prepared, notes = prepared_again(
-        db, stored, questions_then, sessions.ids, None, spec.gates, spec.judge, callbacks, ()
-    )
-    for note in (*notes, *_gone(stored, sessions.ids), *_other_versions(stored, prepared.plan)):
+    stored, _, prepared, notes = _prepared_as(spec, db, callbacks)
+    for note in notes:
         callbacks.on_problem(Problem(f"run {stored.label}", note, dropped=False))
+    return grade_prepared(prepared, db, callbacks, output, repeats_of, workers)
+
+
+def _prepared_as(
+    spec: GradeSpec, db: Stored, callbacks: Callbacks, without: Collection[str] = ()
+) -> tuple[StoredRun, frozenset[str], Prepared, list[str]]:
+    """Return a stored run, its sessions that there still are, the same grade of these, and notes on it."""
+    with db.reading() as store:
+        stored = read_run(store, spec.select.of_run or "")
+        questions = tuple(stored_questions(store, stored.run_id))
+        ids = {one.session_id for one in stored.verdicts if one.session_id}
+        sessions = SessionReader(db, store, ids).ids
+    prepared, notes = prepared_again(
+        db, stored, questions, sessions, spec.path, spec.gates, spec.judge, callbacks, without
+    )
+    notes += [*_gone(stored, sessions), *_other_versions(stored, prepared.plan)]
     then = prepared.spec
     select = replace(spec.select, answers=then.select.answers)
     spec = replace(spec, dataset=then.dataset, gates=then.gates, judge=then.judge, select=select)
-    return grade_prepared(replace(prepared, spec=spec), db, callbacks, output, repeats_of, workers)
-
-
-def _read(db: Stored, text: str) -> tuple[StoredRun, tuple[GoldenQuestion, ...], SessionReader]:
-    """Return a stored run, the questions that it had, and its sessions."""
-    with db.reading() as store:
-        stored = read_run(store, text)
-        questions = tuple(stored_questions(store, stored.run_id))
-        ids = {one.session_id for one in stored.verdicts if one.session_id}
-        return stored, questions, SessionReader(db, store, ids)
+    return stored, sessions, replace(prepared, spec=spec), notes
 
 
 def prepared_again(
