@@ -35,7 +35,7 @@ from spangrade.evaluator.derive.sync.parts import (
 from spangrade.evaluator.derive.sync.places import Place, spans_at
 from spangrade.evaluator.derive.sync.update import (
     WINDOW_S,
-    Held,
+    HeldTraces,
     OpenStore,
     bring_up_to_date,
     count_sessions,
@@ -107,7 +107,7 @@ class Intake:
     files_lost: int = 0
     is_new: bool = False
     in_order: InOrder = map
-    held: Held = field(default_factory=Held)
+    held: HeldTraces = field(default_factory=HeldTraces)
     workers: ExitStack = field(default_factory=ExitStack)
 
     def count(self, batch: ReadBatch, on_problem: Callable[[Problem], None]) -> None:

@@ -135,7 +135,7 @@ class LinkedTraces(NamedTuple):
     leaders: Mapping[str, str | None]
 
 
-class Held:
+class HeldTraces:
     """What was observed, by some settings, of traces that are linked, until their sessions are built."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ def stale(store: Store) -> bool:
 
 
 def steps(
-    store: Store, in_order: InOrder = map, until_s: float = math.inf, held: Held | None = None
+    store: Store, in_order: InOrder = map, until_s: float = math.inf, held: HeldTraces | None = None
 ) -> Iterator[set[str]]:
     """Do what `update` does in steps, and yield the ids of the sessions that each has built.
 
@@ -203,7 +203,7 @@ def steps(
     """
     if derived_up_to(store) is None:
         forget(store)
-    settings, held = settings_of(store), Held() if held is None else held
+    settings, held = settings_of(store), HeldTraces() if held is None else held
     if held.settings != settings:
         held.clear()
         held.settings = settings
@@ -220,7 +220,7 @@ def steps(
     yield from _build(store, _known(store, held), in_order, until_s)
 
 
-def _link(store: Store, held: Held, done: int, in_order: InOrder, until_s: float) -> Iterator[None]:
+def _link(store: Store, held: HeldTraces, done: int, in_order: InOrder, until_s: float) -> Iterator[None]:
     """Write where the next traces belong that got records, and which sessions changed; hold what they show.
 
     They are linked by their first new record. So all records up to that of the last one are linked then.
@@ -304,14 +304,14 @@ def observe_rows(job: RowsJob) -> list[Observed]:
 _Known = tuple[Mapping[str, Sequence[StoredTrace]], Mapping[str, Sequence[Observation]] | StoredRows]
 
 
-def _build_held(store: Store, held: Held, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
+def _build_held(store: Store, held: HeldTraces, in_order: InOrder, until_s: float) -> Iterator[set[str]]:
     """Build the sessions that changed and whose traces are all held; hold nothing if none is left."""
     yield from _build(store, _known(store, held, only_held=True), in_order, until_s)
     if next(_known(store, held, only_held=True), None) is None:
         held.clear()
 
 
-def _known(store: Store, held: Held, *, only_held: bool = False) -> Iterator[_Known]:
+def _known(store: Store, held: HeldTraces, *, only_held: bool = False) -> Iterator[_Known]:
     """Yield the sessions that changed: those whose traces are all held, and the others with their rows."""
     for traces in _changed_traces(store, held.trace_ids if only_held else None):
         found = {one: of for one, each in traces.items() if (of := held.of(each)) is not None}
@@ -529,7 +529,7 @@ def bring_up_to_date(
     configured: Configured = NOT_CONFIGURED,
     in_order: InOrder = map,
     *,
-    held: Held | None = None,
+    held: HeldTraces | None = None,
     spool: bool = True,
     on_share: Callable[[float], None] | None = None,
     stop: threading.Event | None = None,
@@ -541,7 +541,7 @@ def bring_up_to_date(
     """
     most_left, share = 1, 0.0
     derived: set[str] = set()
-    held = Held() if held is None else held
+    held = HeldTraces() if held is None else held
     with few_collections():
         while stop is None or not stop.is_set():
             with open_store() as store:

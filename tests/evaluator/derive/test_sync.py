@@ -109,7 +109,7 @@ def test_a_trace_that_grows_while_derivation_is_interrupted_is_complete(
     stop_after: int, in_few_steps: tuple[Session, ...], tmp_path: Path
 ) -> None:
     *early, late = interleaved()
-    held = sync.Held()
+    held = sync.HeldTraces()
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(early)
         for _, _ in zip(range(stop_after), sync.steps(store, held=held), strict=False):
@@ -125,7 +125,7 @@ def test_what_is_held_is_of_no_use_once_another_process_has_derived(
     in_few_steps: tuple[Session, ...], tmp_path: Path
 ) -> None:
     *early, late = interleaved()
-    held = sync.Held()
+    held = sync.HeldTraces()
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(early)
         for _, _ in zip(range(5), sync.steps(store, held=held), strict=False):
@@ -141,7 +141,7 @@ def test_what_is_held_is_of_no_use_once_another_process_has_derived(
 @pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("small_steps", AMOUNTS, indirect=True)
 def test_a_window_that_is_over_at_once_gets_on(in_few_steps: tuple[Session, ...], tmp_path: Path) -> None:
-    held = sync.Held()
+    held = sync.HeldTraces()
     left = []
     with Store.open(tmp_path / "s.duckdb") as store:
         store.add(interleaved())
