@@ -32,13 +32,13 @@ def db(tmp_path: Path) -> Path:
     return tmp_path / "s.duckdb"
 
 
-def test_what_failed_since_yesterday_takes_no_click_and_the_list_one_key(page: Page, db: Path) -> None:
+def test_what_failed_since_yesterday_takes_no_click_and_the_list_one(page: Page, db: Path) -> None:
     with serving(db) as served:
         page.goto(served.url)
         expect(page.locator("h1")).to_contain_text("8 of 24 sessions failed since")
         expect(page.locator(".causes > li")).to_have_count(1)
         expect(page.locator(".causes > li").first.locator("a.row")).to_have_count(3)
-        page.keyboard.press("l")
+        page.get_by_role("link", name="List them").click()
         expect(page.locator("tr[data-session]")).to_have_count(24)
 
 
@@ -58,16 +58,15 @@ def test_which_tool_fails_takes_one_click_and_a_second_leads_to_the_call(page: P
 
 
 @pytest.mark.exhaustive
-def test_whom_to_believe_takes_one_click_and_a_dispute_two_keys(page: Page, db: Path) -> None:
+def test_whom_to_believe_takes_one_click_and_a_dispute_a_second(page: Page, db: Path) -> None:
     with serving(db, Reviewer("ann")) as served:
         page.goto(served.url)
         page.get_by_role("link", name="Judge", exact=True).click()
         expect(page.locator("h1")).to_contain_text("22 of 24 sessions")
         expect(page.locator("a.row")).to_have_text(["s03", "s04"])
-        page.keyboard.press("j")
-        page.keyboard.press("c")
+        page.get_by_role("button", name="Label it fail").first.click()
         expect(page.locator("a.row")).to_have_text(["s04"])
-        page.keyboard.press("u")
+        page.get_by_role("button", name="Undo").click()
         expect(page.locator("a.row")).to_have_text(["s03", "s04"])
 
 

@@ -210,6 +210,9 @@ def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: P
             ("s", leads_on),
             ("f", leads_on),
             ("u", lambda: expect(page.locator("form:has([data-key=u])")).to_contain_text("label: pass")),
+            ("/", lambda: expect(page.get_by_label("Search and filter")).to_be_focused()),
+            ("Esc", lambda: expect(page.get_by_label("Search and filter")).not_to_be_focused()),
+            ("g", lambda: (page.keyboard.press("s"), page.wait_for_url("**/sessions"))[1]),
         ]
         listed = page.locator("dialog[data-help] kbd").all_text_contents()
         for key, happens in steps:

@@ -77,6 +77,8 @@ SUGGESTIONS = {
     "model": "suggest_models",
     "version": "suggest_versions",
 }
+# What the field of the header completes: names, their values, and those whose values are looked up.
+SEARCH = {"filters": NAMED, "choices": _CHOICES, "suggested": tuple(SUGGESTIONS)}
 
 
 class _Order(NamedTuple):
@@ -189,9 +191,6 @@ def empty_page(line: str, problem: str = "") -> dict[str, Any]:
         "sorts": [str(one) for one in SessionSort],
         "columns": SHOWN_COLUMNS,
         "all_columns": COLUMNS,
-        "filters": NAMED,
-        "choices": _CHOICES,
-        "suggested": tuple(SUGGESTIONS),
         "next": None,
         "previous": None,
     }

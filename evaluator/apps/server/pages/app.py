@@ -33,12 +33,14 @@ from spangrade.evaluator.apps.server.pages.trends_page import trends_page
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.reports.html.grid_page import grid_page, grid_part
 from spangrade.evaluator.reports.html.links import ServerLinks, hash_of, query_of, text_of, url_part
+from spangrade.evaluator.reports.html.query_line import line_of
 from spangrade.evaluator.reports.html.rendering import FOLDER
 from spangrade.evaluator.reports.html.run_page import run_page, runs_page
 from spangrade.evaluator.reports.html.scope import SCOPE, given_scope, header_elsewhere
 from spangrade.evaluator.reports.html.session_page import golden, image_of, session_page, session_part
 from spangrade.evaluator.reports.html.session_source import stored_session
 from spangrade.evaluator.reports.html.sessions_page import (
+    SEARCH,
     SUGGESTIONS,
     count_page,
     empty_page,
@@ -479,6 +481,8 @@ class _Pages:
             "notice": self._database.notice,
             "reviewer": self._reviewer,
             "login": self._site.login(),
+            "search": SEARCH,
+            "line": line_of(given_scope(request.query_params)),
             **values,
         }
         return HTMLResponse(render(template, page, ServerLinks(page["scope"])), status, headers)

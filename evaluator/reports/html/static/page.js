@@ -62,7 +62,9 @@
   // On a phone the pages are one line that scrolls.
   document.querySelector(".top nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
 
-  // The keyboard goes through the rows of a list; at its end, to the next page. Enter follows the focused link.
+  // `g` and a letter lead to a page, `/` to the search. Single letters are for the pages of a reviewer and a session.
+  // There j and k go through the rows of a list, elsewhere the arrows from one that has the focus; at its end, to the next
+  // page. Enter follows the focused link.
   const rows = () => [...document.querySelectorAll("a.row")];
   const move = (step) => {
     const all = rows();
@@ -71,14 +73,26 @@
     if (all[next]) all[next].focus();
     else document.querySelector(step > 0 ? 'a[rel="next"]' : 'a[rel="prev"]')?.click();
   };
+  const step = ({ key, target }) => {
+    if (document.body.classList.contains("letters")) return { j: 1, k: -1 }[key];
+    return target.closest("a.row") ? { ArrowDown: 1, ArrowUp: -1 }[key] : undefined;
+  };
+  let goes = false;  // the key before was `g`
   document.addEventListener("keydown", (event) => {
     const field = event.target.closest("input, select, textarea, [contenteditable]");
     if (field && event.key === "Escape") field.blur();
     if (window.spangradeKeyIsTaken(event)) return;
     const search = document.querySelector("[data-search]");
-    if (event.key === "j") move(1);
-    else if (event.key === "k") move(-1);
-    else if (event.key === "/" && search) search.focus();
+    const page = goes && document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+    goes = event.key === "g" && !goes;
+    if (page) {
+      event.stopImmediatePropagation();  // it is no letter of the page that is left
+      page.click();
+    } else if (event.key === "/" && search) {
+      search.focus();
+      if (/\S$/.test(search.value)) search.value += " ";
+      search.setSelectionRange(search.value.length, search.value.length);
+    } else if (step(event)) move(step(event));
     else return;
     event.preventDefault();
   });
