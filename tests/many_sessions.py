@@ -92,6 +92,16 @@ SELECT
     'call_' || md5((i * 4 + position)::VARCHAR) AS call_id
 FROM range($n) AS numbers(i), range(1, 4) AS positions(position)
 """
+# One call of a model has all that the session used.
+_MODELS = """
+INSERT INTO derived.llm_calls BY NAME
+SELECT batch, session_id, 0 AS position, 1 AS turn, 'router' AS agent, models::JSON->>0 AS model,
+    input_tokens, output_tokens,
+    cost_usd, total_s AS latency_s, 0 AS start_ns, 0 AS end_ns, '' AS trace_id, 'model' AS span_id,
+    false AS unanswered,
+    false AS cost_estimated, false AS cost_configured, false AS doubtful_tokens
+FROM derived.sessions
+"""
 _ERRORS = """
 INSERT INTO derived.errors BY NAME
 SELECT batch, session_id, 'tool refund' AS where, 'no such order ' || session_id AS message, '' AS trace_id
@@ -203,7 +213,7 @@ def write_sessions(db: Path, number: int) -> None:
         with store.transaction():
             for statement in (_sessions(), _TURNS, _TOOLS, _TRACES):
                 store.query(statement, {"n": number})
-            for statement in (_ERRORS, _RUNS, _VERDICTS, _SCORES):
+            for statement in (_ERRORS, _MODELS, _RUNS, _VERDICTS, _SCORES):
                 store.query(statement)
             place_verdicts(store, ["run-1", "run-2"])
 

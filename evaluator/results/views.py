@@ -11,7 +11,7 @@ import nanoarrow as na
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
-VIEWS = ("run_cells", "grades", "latest_scores", "arrived_since", "review_queue")
+VIEWS = ("run_cells", "grades", "latest_scores", "arrived_since", "review_queue", "model_sessions")
 _NAMED = re.compile(rf"{{({'|'.join(VIEWS)})}}")
 
 

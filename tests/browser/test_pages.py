@@ -313,7 +313,7 @@ def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) ->
     section.get_by_text("Numbers").click()
     expect(section.locator("tbody tr")).to_have_count(bars)
     page.goto(f"{served_many.url}/trends")
-    expect(page.locator(".charts figure svg.chart")).to_have_count(6)
+    expect(page.locator(".charts figure svg.chart")).to_have_count(7)
     expect(page.locator("tbody tr").first).to_be_visible()
 
 

@@ -76,7 +76,7 @@ class Axis(NamedTuple):
 def step_for(first_ns: int, last_ns: int) -> TimeStep:
     """Return how long the slots of a chart of these times are."""
     days = (last_ns - first_ns) / DAY.ns
-    return HOUR if days <= 2 else DAY if days <= 120 else WEEK
+    return HOUR if days <= 2 else DAY if days <= 400 else WEEK
 
 
 def small_step_for(first_ns: int, last_ns: int, most: int) -> TimeStep:

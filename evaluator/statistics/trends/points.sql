@@ -17,7 +17,7 @@ WITH measured AS (
         avg(value) FILTER (isfinite(value)) AS mean,
         min(start_ns) AS first_ns
     FROM (
-        SELECT grouped.*, measured.question_id AS graded_question, if(measured.records <> grouped.records, NULL, value) AS value
+        SELECT grouped.* REPLACE ({shown} AS key), measured.question_id AS graded_question, if(measured.records <> grouped.records, NULL, value) AS value
         FROM grouped JOIN measured USING (session_id)
     )
     GROUP BY ALL

@@ -88,7 +88,8 @@ def trend(
     sessions that passed, by the verdict that each shows, without those that neither passed nor failed),
     or any metric that was measured: its value in the latest run that measured it on the session, else the
     mean of the scores of that name that people, traces and programs gave. A session that used several models
-    or prompts counts for each of them. `among` are the only sessions that count. `origin` is one of
+    or prompts counts for each of them; by model, cost, latency and tokens are those of the model's calls: the
+    sum in a session, of latencies the mean. `among` are the only sessions that count. `origin` is one of
     `OriginFilter`.
 
     Raises InputError for another metric, for another `by`, and if an interval needs scipy and it is not
@@ -97,9 +98,11 @@ def trend(
     group = one_of(By, by, "by")
     info = _measured(store, metric)
     low, high = info.bounds
+    by_call = group is By.MODEL and metric in _OF_SESSIONS
     if metric in _OF_SESSIONS:
-        number = _OF_SESSIONS[metric][0]
-        values = statement("sessions", _PACKAGE).replace("{number}", number)
+        values = statement("sessions", _PACKAGE).replace("{number}", _OF_SESSIONS[metric][0])
+        values = values.replace("{sessions}", "{model_sessions}" if by_call else "derived.sessions")
+        values = values.replace("{model}", "model" if by_call else "NULL")
     elif metric == PASSED:
         values = statement("passed", _PACKAGE)
     else:
@@ -117,7 +120,10 @@ def trend(
     if "$metric" in values:
         parameters["metric"] = metric
     query = statement("points", _PACKAGE).format(
-        values=with_views(values), key=_KEYS[group], order=_BY_KEY if group is By.DAY else _BY_FIRST_SESSION
+        values=with_views(values),
+        key="NULL" if by_call else _KEYS[group],
+        shown="measured.model" if by_call else "grouped.key",
+        order=_BY_KEY if group is By.DAY else _BY_FIRST_SESSION,
     )
     points = [
         Point(key, sessions, unknown, values[0], *arithmetic(Summary(*values), info.bounds))

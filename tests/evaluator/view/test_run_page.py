@@ -184,6 +184,7 @@ def test_trends_count_every_session_once_by_day_and_version(many: Store) -> None
         "Share of the graded sessions that passed",
         "Mean cost per session",
         "Cost per day",
+        "Tokens per day",
         "Latency, 95th percentile",
         "Share of the sessions with errors",
     ]

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import builders
@@ -16,11 +17,13 @@ from serving import Served, serving
 
 from spangrade import InputError
 from spangrade.evaluator.apps.server.pages.tools_page import tools_page
+from spangrade.evaluator.apps.server.pages.trends_page import trends_page
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
 from spangrade.evaluator.reports.html.sessions_page import sessions_page
 from spangrade.evaluator.session import Error, Session
+from spangrade.evaluator.statistics.trends.trend import trend
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_rows
 
@@ -252,3 +255,39 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
             assert dangers(root) == []
             assert text(root).count("<script>window.attacked=1</script>") >= 2
         assert dangers(parsed(one.get("/tools?agent=%22%3E%3Cscript%3E&version=%3Cb%3E").text)) == []
+
+
+@pytest.mark.parametrize("metric", ["cost", "tokens", "latency"])
+def test_over_time_each_model_has_one_line_of_its_calls_as_in_trend(store: Store, metric: str) -> None:
+    by_model: dict[str | None, list[float]] = {}
+    for session in planted()[:2]:
+        for model in dict.fromkeys(call.model for call in session.llm_calls):
+            calls = [call for call in session.llm_calls if call.model == model]
+            answered = [call for call in calls if not call.unanswered]
+            numbers: list[float | None] = {
+                "cost": [call.cost_usd for call in answered],
+                "tokens": [
+                    None
+                    if None in (one.input_tokens, one.output_tokens)
+                    else one.input_tokens + one.output_tokens
+                    for one in answered
+                ],
+                "latency": [call.latency_s for call in calls],
+            }[metric]
+            known = [one for one in numbers if one is not None]
+            values = by_model.setdefault(model, [])
+            if metric == "latency":
+                values += [fmean(known)] if known else []
+            elif len(known) == len(numbers):
+                values.append(sum(known))
+    assert {one.key: one.mean for one in trend(store, metric, "model").points} == {
+        model: fmean(values) if values else None for model, values in by_model.items()
+    }
+    page = trends_page(store, {"series": "model", "since": "1970-01-01", "until": "1970-01-04"})
+    column = {"cost": "cost_usd", "tokens": "tokens", "latency": "p95_s"}[metric]
+    shown: dict[str, list[float]] = {}
+    for row in page["rows"]:
+        shown.setdefault(row["series"], []).extend([] if row[column] is None else [row[column]])
+    assert {name: sorted(values) for name, values in shown.items()} == {
+        model or "": sorted(values) for model, values in by_model.items()
+    }

@@ -11,13 +11,14 @@ SELECT
     sum(cost_usd) AS cost_usd,
     count(cost_usd) AS known_costs,
     count(*) - count(cost_usd) AS unknown_costs,
+    sum(input_tokens + output_tokens) AS tokens,
     count(total_s) AS timed,
     quantile_disc(total_s, 0.5) AS p50_s,
     quantile_disc(total_s, 0.95) AS p95_s,
     count(*) FILTER (errors > 0) AS with_errors
 FROM (
     SELECT sessions.*, if(graded.records <> sessions.records, NULL, verdict) AS verdict
-    FROM derived.sessions LEFT JOIN (FROM {grades} WHERE shown) AS graded USING (session_id)
+    FROM $sessions AS sessions LEFT JOIN (FROM {grades} WHERE shown) AS graded USING (session_id)
 )
 WHERE start_ns >= $since AND start_ns < $until AND $condition
 GROUP BY slot, series

@@ -23,6 +23,7 @@ from spangrade.evaluator.reports.html.axes import (
 from spangrade.evaluator.reports.html.charts import COLUMNS_UNTIL, FEW, ChartValue, Lines, busiest, lines
 from spangrade.evaluator.reports.html.queries import query_rows
 from spangrade.evaluator.reports.html.scope import SCOPE, scope_of
+from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
 from spangrade.tracer.base.errors import InputError
@@ -34,13 +35,13 @@ _DAY_NS = 86_400 * 10**9
 _MOST_METRICS = 500  # to choose from
 _OWN = ("metric", "by", "series")
 _PARAMETERS = (*_OWN, *SCOPE)
-# What the lines are, in SQL over `derived.sessions`. A session of several agents or models is in the line of
-# all of them together, so that sessions and costs are counted once.
+# What the lines are, in SQL over `derived.sessions`. A session of several agents is in the line of all of
+# them together, so that sessions and costs are counted once. Lines of models are of their calls.
 SERIES = {
     "version": "agent_version",
     "prompt": "array_to_string(prompts::JSON::VARCHAR[], ', ')",
     "agent": "array_to_string(agents::JSON::VARCHAR[], ', ')",
-    "model": "array_to_string(models::JSON::VARCHAR[], ', ')",
+    "model": "model",
     "environment": "environment",
 }
 _UNITS = {"share": "percent", "USD": "usd", "seconds": "seconds"}
@@ -93,6 +94,9 @@ def trends_page(
     step = step_for(newest if oldest is None else oldest, min(until - 1, newest))
     parameters |= {"step": step.ns, "monday": MONDAY_NS}
     query = page_query("trends").replace("$series", SERIES[series]).replace("$condition", chosen.condition)
+    query = query.replace(
+        "$sessions", with_views("{model_sessions}") if series == "model" else "derived.sessions"
+    )
     rows = query_rows(store, query, parameters)
     if not rows:
         return {**values, "trend": None, "rows": []}
@@ -128,7 +132,7 @@ def trends_page(
 def _filters_of(series: str, name: str, slot: Slot) -> dict[str, str]:
     """Return the filters of the list that leave the sessions of a slot in a series."""
     filters = {"since": slot.since, "until": slot.until}
-    # Of several agents or models the list can name one.
+    # Of several agents the list can name one.
     return {**filters, series: name.partition(", ")[0]} if name else filters
 
 
@@ -203,6 +207,7 @@ _CHARTS = (
     _Chart(
         "Cost per {slot}", "usd", lambda row: row["cost_usd"], lambda row: row["known_costs"], is_sum=True
     ),
+    _Chart("Tokens per {slot}", "count", lambda row: row["tokens"], lambda _: None, is_sum=True),
     _Chart("Latency, 95th percentile", "seconds", lambda row: row["p95_s"], lambda row: row["timed"]),
     _Chart(
         "Share of the sessions with errors",
