@@ -38,9 +38,9 @@ def test_one_crosshair_shows_the_values_of_all_charts_at_a_time_with_their_numbe
 ) -> None:
     page.goto(f"{served.url}/trends?series=environment")
     charts, tips = page.locator("svg.chart"), page.locator(".tip:visible")
-    expect(charts).to_have_count(6)
+    expect(charts).to_have_count(7)
     page.mouse.move(*at(charts.first, 9.5 / 90))
-    expect(tips).to_have_count(6)
+    expect(tips).to_have_count(7)
     assert set(page.locator(".tip-head").all_inner_texts()) == {"2026-01-10"}
     row = page.get_by_role("row", name="2026-01-10")
     sessions, graded, _, rate, cost = row.get_by_role("cell").all_inner_texts()[2:7]
@@ -48,7 +48,7 @@ def test_one_crosshair_shows_the_values_of_all_charts_at_a_time_with_their_numbe
     assert " ".join(tips.nth(1).locator(".tip-row").inner_text().split()) == f"{rate} n {graded}"
     assert tips.nth(2).locator(".tip-value").inner_text() == cost
     places = charts.locator(".crosshair").evaluate_all("all => all.map(one => one.getAttribute('x1'))")
-    assert (len(places), len(set(places))) == (6, 1)
+    assert (len(places), len(set(places))) == (7, 1)
     page.mouse.move(5, 5)
     expect(tips).to_have_count(0)
 
@@ -69,7 +69,7 @@ def test_dragging_chooses_the_time_of_the_header(page: Page, served: Served) -> 
     page.mouse.move(*at(chart, 9.5 / 90))
     page.mouse.down()
     page.mouse.move(*at(chart, 15.5 / 90), steps=4)
-    expect(page.locator(".selection:visible")).to_have_count(6)
+    expect(page.locator(".selection:visible")).to_have_count(7)
     page.mouse.up()
     page.wait_for_url("**since=**")
     given = parse_qs(urlsplit(page.url).query)
@@ -173,8 +173,9 @@ def test_on_a_phone_heads_are_one_line(page: Page, served: Served) -> None:
         "/run/run-2?against=run-1",
     ):
         page.goto(served.url + path)
-        heads = page.locator(".top, .grid thead tr, .title")
+        heads = page.locator(".top nav, .grid thead tr, .title")
         assert max(heads.evaluate_all("all => all.map(one => one.offsetHeight)")) <= 48, path
+        assert page.locator(".top").evaluate("one => one.offsetHeight") <= 80, path  # the search is below
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         expect(page.locator(".top nav [aria-current]")).to_be_in_viewport()
 
