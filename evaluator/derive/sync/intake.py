@@ -63,6 +63,7 @@ WRITE_BYTES = BATCH_BYTES  # that they have at most, but for the last batch of t
 _SQL = "spangrade.evaluator.derive.sync.sql"
 _MOST_SILENT = 200  # model calls without content whose stacks are told apart
 _MOST_WITHOUT_ID = 20  # traces in which a placeholder for an id is looked for
+_NOT_BUILDING = 2  # processes: up to this many only read files
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
 _log = logging.getLogger("spangrade")
@@ -97,7 +98,8 @@ DEFAULT = Callbacks()
 class Intake:
     """The result of importing files into a database: the traces in them, the rows added, and the problems.
 
-    `is_new` says that there was no database. `in_order` gives work to the processes that `workers` ends.
+    `is_new` says that there was no database. `in_order` gives work to the processes that `workers` ends, and
+    `building` the work on sessions: two processes do not gain what it costs to hand observations over.
     """
 
     db: Path = Path()
@@ -107,6 +109,7 @@ class Intake:
     files_lost: int = 0
     is_new: bool = False
     in_order: InOrder = map
+    building: InOrder = map
     held: HeldTraces = field(default_factory=HeldTraces)
     workers: ExitStack = field(default_factory=ExitStack)
 
@@ -143,8 +146,10 @@ def start_import(
     """
     callbacks.on_progress("importing")
     with ExitStack() as stack:
-        pool = workers_in_order(workers or default_workers(_spans_in(paths)))
-        intake = Intake(db, is_new=not db.exists(), in_order=stack.enter_context(pool))
+        workers = workers or default_workers(_spans_in(paths))
+        in_order = stack.enter_context(workers_in_order(workers))
+        building = in_order if workers > _NOT_BUILDING else map
+        intake = Intake(db, is_new=not db.exists(), in_order=in_order, building=building)
         batches = _read_files(intake, paths, callbacks)
         skipped = _until_rows(batches) if intake.is_new else []
         if skipped and not skipped[-1].rows and intake.incomplete:
@@ -288,7 +293,7 @@ def import_batches(
             return imported
         bring_up_to_date(
             open_store,
-            in_order=intake.in_order,
+            in_order=intake.building,
             held=intake.held,
             spool=False,
             on_share=callbacks.on_share,
@@ -319,7 +324,7 @@ def _store_batches(
         callbacks.on_progress("deriving sessions")
         if intake.traces:
             _remember_import(store, intake.traces)
-        for _ in steps(store, intake.in_order, time.monotonic() + WINDOW_S, intake.held):
+        for _ in steps(store, intake.building, time.monotonic() + WINDOW_S, intake.held):
             pass
         return None if stale(store) else _imported(store, intake, before)
 
