@@ -78,16 +78,50 @@ def stored_json(one: Evidence) -> Any:
     return {"span": place, "path": one.path} if isinstance(place, str) else {**place, "path": one.path}
 
 
-def cause_text(one: Evidence) -> str:
-    """Return a cause for people: `issue_refund(amount) at span 0af7`, `look_up after span 0af7`."""
+class SpanPlace(NamedTuple):
+    """Where a span is in its conversation: what ran there, in which turn, None outside of the turns."""
+
+    name: str
+    turn: int | None
+
+    def __str__(self) -> str:
+        return self.name if self.turn is None else f"{self.name} in turn {self.turn}"
+
+
+def span_places(session: Session) -> dict[str, SpanPlace]:
+    """Return where the steps and calls of a session are, by their spans."""
+    steps = ((one.span_id, one.name, one.turn) for one in session.trajectory)
+    models = ((one.span_id, one.model or "the model", one.turn) for one in session.llm_calls)
+    calls = ((one.span_id, one.tool_name, one.turn) for one in session.tool_interactions)
+    return {span: SpanPlace(name, turn) for span, name, turn in (*steps, *models, *calls) if span is not None}
+
+
+def cause_text(one: Evidence, places: Mapping[str, SpanPlace] | None = None) -> str:
+    """Return a cause for people: `issue_refund(amount) at span 0af7`, `look_up due after span 0af7`.
+
+    With `places` a span is what ran there: `issue_refund(amount) in turn 2`, `due after look_up in turn 1`.
+    """
+    path = path_of(one)
+
+    def at(side: str, span: str) -> str:
+        if places is None:
+            return f"{side} span {span}"
+        place = places.get(span)
+        if place is None:
+            return ""
+        if side == "at" and path.partition("(")[0] == place.name:
+            return "" if place.turn is None else f"in turn {place.turn}"
+        return f"{side} {place}"
+
     if isinstance(one, str) or one.span is not None:
-        where = f"at span {one if isinstance(one, str) else one.span}"
+        where = at("at", one if isinstance(one, str) else one.span or "")
     elif one.after is None and one.before is None:
-        where = "missing" if one.path else ""
+        where = "missing" if path else ""
     else:
         sides = (("after", one.after), ("before", one.before))
-        where = f"due {', '.join(f'{side} span {span}' for side, span in sides if span is not None)}"
-    return " ".join(filter(None, (path_of(one), where)))
+        where = ", ".join(filter(None, (at(side, span) for side, span in sides if span is not None)))
+        where = f"due {where}" if where else "missing"
+    return " ".join(filter(None, (path, where)))
 
 
 def causes_text(evidence: Sequence[Evidence]) -> str:

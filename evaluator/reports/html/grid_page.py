@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.metrics.causes import causes_text
+from spangrade.evaluator.metrics.causes import path_of
 from spangrade.evaluator.metrics.stored_values import only_run, stored_bounds, stored_evidence
 from spangrade.evaluator.reports.html.queries import page_query, query_rows, rows_of
 from spangrade.evaluator.statistics.comparison.compare import difference_of
@@ -238,7 +238,8 @@ def _cell(column: GridColumn, sides: Mapping[bool, Mapping[str, Any]]) -> GridCe
         if direction:
             style = "better" if (direction > 0) == column.higher_is_better else "worse"
     share = _share(mine["passed"], mine["judged"])
-    where = causes_text(stored_evidence(mine["evidence"])) if state == "failed" else ""
+    paths = map(path_of, stored_evidence(mine["evidence"])) if state == "failed" else ()
+    where = ", ".join(dict.fromkeys(filter(None, paths)))
     reason = ": ".join(filter(None, (where, mine["reason"])))
     return GridCell(mine["value"], state, share, change, style, reason)
 

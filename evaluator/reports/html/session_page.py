@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +11,7 @@ from spangrade.evaluator.derive.sync.recorded import Row
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
-from spangrade.evaluator.metrics.causes import causes_text, path_of, span_ids
+from spangrade.evaluator.metrics.causes import SpanPlace, cause_text, span_ids, span_places
 from spangrade.evaluator.metrics.external import COMMENT, ExternalScore, external_scores
 from spangrade.evaluator.reports.html.alignment import Alignment, alignment
 from spangrade.evaluator.reports.html.conversation import ShownConversation, conversation
@@ -114,6 +115,16 @@ class SessionPage(NamedTuple):
         return comments_of(self.given)
 
     @property
+    def reason(self) -> str:
+        """What the reason of the verdict says beside the outcomes of the gates."""
+        reason = "" if self.grade is None else self.grade.reason
+        for one in self.outcomes:
+            if one.is_gate and one.reason:
+                said = rf"{re.escape(one.metric)}: (?:[^;]*: )?{re.escape(one.reason)}(?:; |$)"
+                reason = re.sub(said, "", reason, count=1)
+        return reason.removesuffix("; ")
+
+    @property
     def simulated(self) -> dict[int, SimulatedMessage]:
         """What the simulated user said, by turn."""
         return {one.turn: one for one in self.session.simulated_messages if one.text is not None}
@@ -140,7 +151,7 @@ def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> Session
     return SessionPage(
         session,
         grade,
-        outcomes(grade),
+        outcomes(grade, span_places(session)),
         source.findings,
         conversation(
             session,
@@ -176,15 +187,15 @@ def _tables(session: Session, names: Iterable[tuple[str, int]], limits: TextLimi
             yield table
 
 
-def outcomes(grade: StoredGrade | None) -> tuple[ShownOutcome, ...]:
+def outcomes(grade: StoredGrade | None, places: Mapping[str, SpanPlace]) -> tuple[ShownOutcome, ...]:
     """Return the outcomes of a session's metrics, the gravest first, what is only reported last."""
     if grade is None:
         return ()
-    made = [_outcome(score, grade) for score in grade.scores]
+    made = [_outcome(score, grade, places) for score in grade.scores]
     return tuple(sorted(made, key=lambda one: (not one.is_gate, _GRAVEST_FIRST.index(one.state))))
 
 
-def _outcome(score: StoredScore, grade: StoredGrade) -> ShownOutcome:
+def _outcome(score: StoredScore, grade: StoredGrade, places: Mapping[str, SpanPlace]) -> ShownOutcome:
     thresholds = grade.thresholds
     state: State = "measured"
     if score.passed is not None:
@@ -206,7 +217,7 @@ def _outcome(score: StoredScore, grade: StoredGrade) -> ShownOutcome:
         (thresholds or {}).get(score.metric, ""),
         score.reason or "",
         span_ids(score.evidence),
-        causes_text([one for one in score.evidence if path_of(one)]) if state == "failed" else "",
+        cause_text(score.evidence[0], places) if state == "failed" and score.evidence else "",
         is_gate,
         installed is not None and installed.needs not in (None, "user_inputs"),
     )
@@ -324,12 +335,13 @@ def _span(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str
         return None
     source = session_source(store, session_id, values.get("run") or None)
     expected = None if source.question is None else alignment(source.session, source.question).calls
+    places = span_places(source.session)
     return "part_span.html", {
         "record": record,
         "fields": span_fields(record),
         "session_id": session_id,
         "call": next((one for one in expected or () if one.span_id == record["span_id"]), None),
-        "evidence_of": [one for one in outcomes(source.grade) if record["span_id"] in one.evidence],
+        "evidence_of": [one for one in outcomes(source.grade, places) if record["span_id"] in one.evidence],
         "images": images_of(record),
     }
 

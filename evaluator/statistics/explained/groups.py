@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.grading.stored_grades import grades_of
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.metrics.causes import cause_text
+from spangrade.evaluator.metrics.causes import SpanPlace, cause_text
 from spangrade.evaluator.statistics.clusters import (
     FAILING,
     Cluster,
@@ -35,6 +35,7 @@ from spangrade.evaluator.statistics.explained.separated import Count, separated
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
+_PACKAGE = "spangrade.evaluator.statistics.explained"
 _LEAST = 3  # sessions with a fact that may part them from others
 _NEARLY_ALL = 0.9  # of a group: what this share has is said of all
 _WORTH_IT = 0.2  # of a group: what this share has beyond chance parts it
@@ -193,14 +194,20 @@ def _with_lines(
         spans.append((one.examples[0], having.get(one.examples[0])))
     known = [pair for pair in spans if pair[1] is not None]
     parameters = {"session_ids": [one for one, _ in known], "span_ids": [span for _, span in known]}
-    query = statement("call_lines", "spangrade.evaluator.statistics.explained")
+    query = statement("call_lines", _PACKAGE)
     lines = {(one, span): line for one, span, line in (store.query(query, parameters) if known else ())}
     others = [one for one, span in spans if (one, span) not in lines]
     grades = grades_of(store, others, run_id) if others else {}
+    rows = store.query(statement("span_places", _PACKAGE), {"session_ids": list(grades)}) if grades else ()
+    places: dict[str, dict[str, SpanPlace]] = {}
+    for one, span, name, turn in rows:
+        places.setdefault(one, {})[span] = SpanPlace(name, turn)
     made = []
     for each, (session_id, span) in zip(clusters, spans, strict=True):
         causes = grades[session_id].causes if session_id in grades else ()
         reason = each.sessions[0].reason
-        line = lines.get((session_id, span)) or (f"{cause_text(causes[0])}; {reason}" if causes else reason)
+        line = lines.get((session_id, span)) or "; ".join(
+            filter(None, (*(cause_text(one, places.get(session_id, {})) for one in causes[:1]), reason))
+        )
         made.append(each._replace(look_at=line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"))
     return made

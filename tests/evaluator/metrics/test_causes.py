@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
 from spangrade.evaluator.metrics import Score, parse_metric
-from spangrade.evaluator.metrics.causes import Cause, Evidence, Repair, cause_text, leading_causes, repairs
+from spangrade.evaluator.metrics.causes import (
+    Cause,
+    Evidence,
+    Repair,
+    SpanPlace,
+    cause_text,
+    leading_causes,
+    repairs,
+)
 from spangrade.evaluator.metrics.pairing import (
     Context,
     call_repairs,
@@ -574,6 +582,16 @@ def test_gates_that_compare_calls_lead_and_each_place_is_named_once() -> None:
         "at span other",
         "pay due after span a, before span b",
         "city missing",
+    ]
+    places = {"s": SpanPlace("find", 2), "plain": SpanPlace("pay", None), "a": SpanPlace("look_up", 1)}
+    beside = (*named, Cause("plain", "pay(id)"), Cause("s", "city"), Cause(None, "pay", "a", "b"))
+    assert [cause_text(one, places) for one in beside] == [
+        "find(q) in turn 2",
+        "at pay",
+        "",
+        "pay(id)",
+        "city at find in turn 2",
+        "pay due after look_up in turn 1",
     ]
 
 

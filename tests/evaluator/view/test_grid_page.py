@@ -77,7 +77,7 @@ def test_a_cell_of_a_gate_that_failed_leads_with_the_place(store: Store) -> None
     )
     rows = grid_page(store, "second id", {})["rows"]
     reasons = {row.key: [cell.reason for cell in row.cells if cell] for row in rows}
-    assert reasons["broke"] == ["pay(id) at span 0af7: why"]
+    assert reasons["broke"] == ["pay(id): why"]
     assert reasons["same"] == ["why"]
 
 
