@@ -35,6 +35,7 @@ from spangrade.tracer.store import Store
 CALLS, TEXTS = "reference_tool_interactions", "required_texts"
 _STATE, _RESPONSE = "reference_state_variables", "reference_response"
 ENOUGH = 0.8  # of the mutants of a failure are caught
+_MOST_NAMED = 5  # of what is not held
 _MUTANTS, _SEEDS = 200, range(5)  # of the corrected session
 _DOES = {Verdict.FAILED: "fails", Verdict.PASSED: "passes"}
 _OF_A_CALL = ("change-argument", "drop-call", "fail-call", "other-tool")
@@ -55,7 +56,8 @@ class Corrections(NamedTuple):
 class Proof(NamedTuple):
     """The proof of a question: its verdicts on the session that failed and on the corrected copy.
 
-    `caught` of the `mutants` of the failure, and which of the `passing` sessions it fails.
+    `caught` of the `mutants` of the failure, which of the `passing` sessions it fails, and what is not held:
+    the arguments, calls and texts that mutants changed which are not caught.
     """
 
     failed: Verdict
@@ -64,6 +66,7 @@ class Proof(NamedTuple):
     caught: int
     passing: int
     fails: tuple[str, ...]
+    not_held: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
@@ -87,7 +90,9 @@ class Proof(NamedTuple):
         if self.fails:
             return f"it fails {self.fails[0]}, which passes"
         if self.caught < ENOUGH * self.mutants:
-            return f"it catches {self.caught} of {self.mutants} mutants of the failure"
+            rest = len(self.not_held) - _MOST_NAMED
+            named = ", ".join(self.not_held[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+            return f"it catches {self.caught} of {self.mutants} mutants of the failure; not held: {named}"
         return None
 
 
@@ -362,16 +367,19 @@ def _prove(
     first = next(verdicts)
     copy, corrected = next((one for one in (first, *verdicts) if one[1] is Verdict.PASSED), first)
     mutants = caught = 0
+    not_held: dict[str, None] = {}
     if corrected is Verdict.PASSED:
         gates = gates_of(graded(copy, question, plan))
         audited = Audited(copy, question, (question.id,), gates)
         of_failure = list(_mutants(session, copy, question, calls, struck))
-        decided = [fate for fate, _ in fates(audited, of_failure, plan) if fate not in NOT_WRONG]
-        mutants, caught = len(decided), decided.count(Fate.CAUGHT)
+        tried = zip(of_failure, (fate for fate, _ in fates(audited, of_failure, plan)), strict=True)
+        decided = [(mutant, fate) for mutant, fate in tried if fate not in NOT_WRONG]
+        mutants, caught = len(decided), sum(fate is Fate.CAUGHT for _, fate in decided)
+        not_held = {f"{one.target} ({one.change})": None for one, fate in decided if fate is not Fate.CAUGHT}
     index = QuestionIndex(GoldenDataset(golden_questions=(question,)), {})
     same = [one for one in passing if index.find(one).groups]
     fails = tuple(one.session_id for one in same if verdict(one) is Verdict.FAILED)
-    return Proof(verdict(session), corrected, mutants, caught, len(same), fails)
+    return Proof(verdict(session), corrected, mutants, caught, len(same), fails, tuple(not_held))
 
 
 def _mutants(

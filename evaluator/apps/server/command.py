@@ -113,7 +113,11 @@ class PageOptions:
         Role.READ, "The role of whom a proxy names: read, review, admin.", metavar="ROLE", setting=OWN
     )
     dataset: Path | None = option(None, "Golden questions that sessions may answer.", metavar="FILE")
-    golden: Path | None = option(None, "The golden file to which reviewers add questions.", metavar="FILE")
+    golden: Path | None = option(
+        None,
+        "The file to which reviewers add questions; golden.json beside the database.",
+        metavar="FILE",
+    )
     webhook_file: Path | None = option(
         None, "A file with the URL of the webhook, which may be a secret.", metavar="FILE", setting=OWN
     )
@@ -225,7 +229,7 @@ def serve(
         pages.public_url,
         tuple(pages.allowed_host),
         Proxy.of(tuple(pages.trusted_proxy), pages.login_header, pages.login_role),
-        pages.golden,
+        pages.golden or receiver.db.with_name("golden.json"),
         receives=ServerPart.RECEIVE in parts,
         grades=ServerPart.GRADE in parts,
         shows=ServerPart.PAGES in parts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,8 @@ def test_what_failed_is_struck_out_and_what_passed_is_expected(db: Path) -> None
         True,
         "I cannot.",
         (
-            CallRow(0, 'look_up {"order": "A1"}', ""),
-            CallRow(1, 'refund {"amount": 6}', "it failed"),
+            CallRow(0, 'look_up {"order": "A1"}', "", "look_up"),
+            CallRow(1, 'refund {"amount": 6}', "it failed", "refund"),
         ),
     )
     assert set(form_fields(bad)) == {"id", "call-0", "keep-0", "call-1", "reply"}
@@ -147,6 +148,25 @@ def test_a_question_that_is_not_proved_is_not_written(db: Path, served: Served, 
     assert why in send(served, reviewer, "/proof", fields).text
     refused = send(served, reviewer, "", fields)
     assert (refused.status, why in refused.text, written(reviewer)) == (400, True, [])
+    assert send(served, reviewer, "", {**fields, "draft": "1"}).status == 303
+    assert [(one["id"], one["reviewed"]) for one in written(reviewer)] == [("bad", False)]
+
+
+def test_what_a_question_does_not_hold_is_named_beside_the_button(
+    db: Path, served: Served, reviewer: Reviewer
+) -> None:
+    fields = {**fields_of(db, "bad"), "keep-1": "1", "call-1": "refund {}"}
+    part = served.get("/session/bad/correct").text
+    assert part.index('id="proof"') > part.index('name="id"')
+    shown = send(served, reviewer, "/proof", fields).text
+    assert re.search(r"catches \d of \d mutants of the failure; not held: .*amount", shown), shown
+    assert send(served, reviewer, "", fields).status == 400
+
+
+def test_a_call_that_was_not_due_can_be_forbidden(db: Path, served: Served, reviewer: Reviewer) -> None:
+    assert "forbid-1" in served.get("/session/bad/correct").text
+    assert send(served, reviewer, "", {**fields_of(db, "bad"), "forbid-1": "1", "draft": "1"}).status == 303
+    assert written(reviewer)[0]["reference_data"]["forbidden_tools"] == ["refund"]
 
 
 @pytest.mark.parametrize(

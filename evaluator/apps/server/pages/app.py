@@ -296,13 +296,11 @@ class _Pages:
 
     def _add_golden(self, store: Store, request: Request, form: Mapping[str, str]) -> None:
         session_id = _session_id(store, request)
-        question: str | Mapping[str, Any] = form.get("question", "")
-        if "question" not in form:
-            made = tried(store, stored_session(store, session_id), form)
-            if made.problem:
-                raise InputError(f"the question is left out: {made.problem}")
-            question = made.question
-        self._writer().add_question(question, reviewed="reviewed" in form)
+        made = tried(store, stored_session(store, session_id), form)
+        is_draft = "draft" in form
+        if made.problem and not is_draft:
+            raise InputError(f"it is not added: {made.problem}")
+        self._writer().add_question(made.question, reviewed="reviewed" in form and not is_draft)
 
     async def prove_golden(self, request: Request) -> Response:
         form = await self._form(request)

@@ -6,7 +6,7 @@ The question and its proof are those of `spangrade convert SESSION --failed`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
@@ -40,6 +40,7 @@ class CallRow(NamedTuple):
     number: int
     line: str
     why: str
+    tool: str
 
 
 class GoldenForm(NamedTuple):
@@ -82,7 +83,7 @@ def golden_form(store: Store, session: Session) -> GoldenForm:
         session.question_id or session.session_id,
         failure.is_failed,
         tuple(
-            CallRow(index, call_line(call), struck.get(index, ""))
+            CallRow(index, call_line(call), struck.get(index, ""), call.tool_name)
             for index, call in enumerate(session.tool_interactions)
             if call.ran
         ),
@@ -135,10 +136,13 @@ def tried(store: Store, session: Session, fields: Mapping[str, str]) -> ProvedQu
             struck.setdefault(index, _NOT_EXPECTED)
             calls.append(_call(line))
     calls += [_call(line) for line in _lines(fields, "calls")]
+    forbidden = [
+        call.tool_name for index, call in enumerate(session.tool_interactions) if f"forbid-{index}" in fields
+    ]
     made: Corrected = of_failures.correct(
         session,
         fields.get("id", "").strip() or session.session_id,
-        of_failures.Corrections(calls, list(_lines(fields, "texts")), _references(fields)),
+        of_failures.Corrections(calls, list(_lines(fields, "texts")), _references(fields, forbidden)),
         causes=failure.causes if failure.is_failed else (),
         passing=[one for name in failure.passing[:MAX_PASSING] for one in load(store, name)],
         struck=struck,
@@ -157,11 +161,11 @@ def _problem(made: Corrected, *, is_failed: bool) -> str:
     return proof.problem or ""
 
 
-def _references(fields: Mapping[str, str]) -> dict[str, Any]:
+def _references(fields: Mapping[str, str], forbidden: Iterable[str]) -> dict[str, Any]:
+    tools = list(dict.fromkeys((*forbidden, *_lines(fields, "forbidden"))))
+    texts = list(_lines(fields, "forbidden-texts"))
     found: dict[str, Any] = {
-        key: names
-        for field, key in (("forbidden", "forbidden_tools"), ("forbidden-texts", "forbidden_texts"))
-        if (names := list(_lines(fields, field)))
+        key: names for key, names in (("forbidden_tools", tools), ("forbidden_texts", texts)) if names
     }
     if "keep-reply" in fields:
         match = fields.get("reply-match", MATCHES[0])

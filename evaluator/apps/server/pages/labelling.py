@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
 from spangrade.converters.datasets.files import write_json
-from spangrade.converters.datasets.golden import existing, question_problems
+from spangrade.converters.datasets.golden import existing
 from spangrade.evaluator.metrics.external import (
     COMMENT,
     LABEL,
@@ -121,15 +119,14 @@ class Reviewer:
         self._keep(_Step(f"{where}: {saved.label or value}", undo, page, session_id))
         return self.last
 
-    def add_question(self, given: str | Mapping[str, Any], *, reviewed: bool) -> str:
-        """Add a golden question, an object or its JSON, to the file, or correct the one of its id.
+    def add_question(self, question: Mapping[str, Any], *, reviewed: bool) -> str:
+        """Add a golden question to the file, or correct the one of its id.
 
         If it is `reviewed`, it is marked so, by this person. Return what was done in words. Raises InputError
-        if it is not a question, and if there is no file.
+        if there is no file.
         """
         if self.golden is None:
             raise InputError("no golden file is open: start `spangrade view` with --golden FILE")
-        question = _question(given)
         known, _ = existing(self.golden)
         before = known["golden_questions"]
         by = {"reviewed_by": self.name} if reviewed else {}
@@ -192,14 +189,3 @@ def _number_or_word(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def _question(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        question = orjson.loads(given) if isinstance(given, str) else dict(given)
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"the question is not JSON: {error}") from None
-    mistakes = question_problems(question)
-    if mistakes or not isinstance(question, dict):
-        raise InputError(f"the question has a mistake: {'; '.join(mistakes)}")
-    return question

@@ -2,8 +2,8 @@
 (() => {
   "use strict";
   let latest = 0, waiting;
-  const send = (form, address) => fetch(address, {
-    method: "POST", body: new URLSearchParams(new FormData(form)), redirect: "manual",
+  const send = (form, address, button) => fetch(address, {
+    method: "POST", body: new URLSearchParams(new FormData(form, button)), redirect: "manual",
   });
   const show = async (form, answer) => {
     const text = await answer.text();
@@ -43,7 +43,7 @@
     event.preventDefault();
     latest++;
     clearTimeout(waiting);
-    const answer = await send(form, form.action).catch(() => null);
+    const answer = await send(form, form.action, event.submitter).catch(() => null);
     if (answer?.type === "opaqueredirect") location.reload();
     else if (answer) await show(form, answer);
   });
