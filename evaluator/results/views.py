@@ -11,8 +11,9 @@ import nanoarrow as na
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
-VIEWS = ("run_cells", "grades", "latest_scores", "arrived_since", "review_queue", "model_sessions")
-_NAMED = re.compile(rf"{{({'|'.join(VIEWS)})}}")
+VIEWS = ("run_cells", "grades", "latest_scores", "arrived_since", "review_queue")
+_OF_STATEMENTS = ("model_sessions",)  # that a database does not have as views
+_NAMED = re.compile(rf"{{({'|'.join((*VIEWS, *_OF_STATEMENTS))})}}")
 
 
 @cache
