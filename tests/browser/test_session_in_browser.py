@@ -58,13 +58,11 @@ def test_an_address_with_a_span_opens_at_the_span(page: Page, served: Served) ->
     expect(page.locator(f"#{last}")).to_be_in_viewport()
 
 
-def test_attributes_and_tables_are_loaded_on_demand(page: Page, served: Served) -> None:
+def test_attributes_are_loaded_on_demand(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/session/{ID}")
     expect(page.locator("#span-detail")).to_be_empty()
     page.locator("tr.span.tool button.name").first.click()
     expect(page.locator("#span-detail")).to_contain_text("gen_ai.tool.name")
-    page.locator("details.loaded summary", has_text="llm_calls").click()
-    expect(page.locator("table[data-table='llm_calls'] tbody tr")).to_have_count(6)
 
 
 def test_the_waterfall_zooms_by_button_and_by_double_click(page: Page, served: Served) -> None:

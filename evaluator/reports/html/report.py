@@ -33,11 +33,11 @@ from spangrade.evaluator.reports.html.texts import TextLimits
 MAX_WHOLE = 1_000  # sessions that are in the file as a whole
 MAX_OTHERS = 100  # up to which those are that passed as before: to write one takes as long as to grade ten
 MAX_BYTES = 4_500_000  # of these sessions as they are in the file, compressed and in base64
-MAX_DETAILED = 20  # of them that have derived tables and the attributes of spans: two thirds of one
+MAX_DETAILED = 20  # of them that have their golden question and the attributes of spans: two thirds of one
 MAX_ROWS = 5_000  # rows of the grid
 
-_LIMITS = TextLimits(longest=20_000, items=200, bars=500, rows=100, on_demand=False)
-_SHORT = TextLimits(longest=1_000, items=50, bars=100, rows=0, on_demand=False)
+_LIMITS = TextLimits(longest=20_000, items=200, bars=500, on_demand=False)
+_SHORT = TextLimits(longest=1_000, items=50, bars=100, with_golden=False, on_demand=False)
 _MAX_SESSION_BYTES = 2_000_000  # of the HTML of one session: a larger one is shortened
 _GROUP_BYTES = 500_000  # of HTML: a browser reads a group in a few milliseconds
 _LEVEL = 6  # of gzip: 9 takes three times as long for 2% less
@@ -225,7 +225,7 @@ def _bodies(read: Iterable[ReadSession | None], links: ReportLinks, max_detailed
     """Yield the pages of sessions, "" for one that was deleted in between, a very large one shortened."""
     for number, one in enumerate(read):
         body = ""
-        for limits in (_LIMITS if number < max_detailed else _LIMITS._replace(rows=0), _SHORT):
+        for limits in (_LIMITS if number < max_detailed else _LIMITS._replace(with_golden=False), _SHORT):
             if one is not None:
                 body = session_html(one, links, limits, f"s{number}-", "report_session.html")
             if len(body) <= _MAX_SESSION_BYTES:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
+from spangrade.evaluator.derive.schema import RECORDS, TABLES
 from spangrade.evaluator.derive.sync.recorded import Row
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.maintenance.lint import Finding, lint
@@ -16,7 +17,6 @@ from spangrade.evaluator.metrics.external import COMMENT, ExternalScore, externa
 from spangrade.evaluator.reports.html.alignment import Alignment, alignment
 from spangrade.evaluator.reports.html.conversation import ShownConversation, conversation
 from spangrade.evaluator.reports.html.images import Image, first_shown, images_of, may_have_images
-from spangrade.evaluator.reports.html.record_tables import RecordTable, record_table, table_names, value_at
 from spangrade.evaluator.reports.html.session_source import (
     SessionSource,
     VerdictOfRun,
@@ -89,8 +89,7 @@ class SessionPage(NamedTuple):
     """What the page of a session shows.
 
     `waterfall` and `findings` are None where they are loaded on demand, `alignment` where there is nothing to
-    compare with. `tables` are the names of the derived tables with their number of rows, `records` the tables
-    themselves where they are not loaded on demand. `given` are the scores that no run made, `verdicts` those
+    compare with. `given` are the scores that no run made, `verdicts` those
     of the latest runs.
     """
 
@@ -103,8 +102,6 @@ class SessionPage(NamedTuple):
     spans: int
     alignment: Alignment | None
     golden: Golden
-    tables: tuple[tuple[str, int], ...]
-    records: tuple[RecordTable, ...]
     given: tuple[ExternalScore, ...]
     verdicts: tuple[VerdictOfRun, ...]
     plan: tuple[PlanPart, ...] = ()
@@ -147,7 +144,6 @@ def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> Session
     evidence = frozenset(
         span for score in (grade.scores if grade else ()) for span in span_ids(score.evidence)
     )
-    tables = tuple(table_names(session)) if limits.with_tables else ()
     return SessionPage(
         session,
         grade,
@@ -162,9 +158,7 @@ def page_of(source: SessionSource, limits: TextLimits = TextLimits()) -> Session
         None if later else waterfall(session, source.spans, most_bars=limits.bars, always=evidence),
         source.span_count,
         None if source.question is None else alignment(session, source.question),
-        Golden(loaded=False) if later or not limits.with_tables else golden(session),
-        tables,
-        () if limits.on_demand else tuple(_tables(session, tables, limits)),
+        Golden(loaded=False) if later or not limits.with_golden else golden(session),
         source.given,
         source.verdicts,
         tuple(_plan(session, source.question)),
@@ -178,13 +172,6 @@ def _plan(session: Session, question: GoldenQuestion | None) -> Iterator[PlanPar
     for number, part in enumerate(question.scenario.filled_plan, 1):
         about = (one.turn for one in session.simulated_messages if one.plan_part == number and one.text)
         yield PlanPart(part, tuple(about))
-
-
-def _tables(session: Session, names: Iterable[tuple[str, int]], limits: TextLimits) -> Iterator[RecordTable]:
-    for name, _ in names:
-        table = record_table(session, name, most_rows=limits.rows, longest=limits.longest)
-        if table is not None:
-            yield table
 
 
 def outcomes(grade: StoredGrade | None, places: Mapping[str, SpanPlace]) -> tuple[ShownOutcome, ...]:
@@ -257,8 +244,8 @@ def session_part(
     """Return the template and the values of a part of a session that is loaded on demand.
 
     The parts are `text` (more of a long value), `turn` (more of its items), `waterfall`, `findings`, `span`
-    (all that is stored of it), `attribute` (more of one), `table` (derived records) and `golden` (the golden
-    question). None if there is no such part.
+    (all that is stored of it), `attribute` (more of one) and `golden` (the golden question). None if there
+    is no such part.
     """
     make = _PARTS.get(name)
     return None if make is None else make(store, session_id, values)
@@ -270,11 +257,23 @@ def _text(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str
         if place.table == "state":
             value = state_changes(store, session_id)[place.number].variables[place.field]
         else:
-            value = value_at(stored_session(store, session_id), place)
+            value = _value_at(stored_session(store, session_id), place)
     except (KeyError, IndexError):
         return None
     more = chunk(value, place, _number(values, "offset"))
     return "part_text.html", {"chunk": more, "session_id": session_id}
+
+
+def _value_at(session: Session, place: Place) -> Any:
+    """Return the value at a place of a session. Raises KeyError if there is none."""
+    values = session.to_json()
+    if place.table not in RECORDS:
+        return {"sessions": values}[place.table][place.field]
+    columns = {column.name for column in TABLES[place.table].shown}
+    number = next((name for name in ("position", "turn") if name in columns), None)
+    records = getattr(session, place.table)
+    numbers = [at if number is None else getattr(one, number) for at, one in enumerate(records, 1)]
+    return dict(zip(numbers, values[place.table], strict=True))[place.number][place.field]
 
 
 def _turn(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
@@ -366,12 +365,6 @@ def _attribute(store: Store, session_id: str, values: Mapping[str, str]) -> tupl
     return "part_text.html", {"chunk": more, "session_id": session_id, "span_id": record["span_id"]}
 
 
-def _table(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
-    session = stored_session(store, session_id)
-    table = record_table(session, values.get("table", ""), _number(values, "skip"))
-    return None if table is None else ("part_table.html", {"table": table, "session_id": session_id})
-
-
 def _golden(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:  # noqa: ARG001
     session = stored_session(store, session_id)
     return "part_golden.html", {"golden": golden(session, longest=2**63), "session_id": session_id}
@@ -390,6 +383,5 @@ _PARTS = {
     "findings": _findings,
     "span": _span,
     "attribute": _attribute,
-    "table": _table,
     "golden": _golden,
 }

@@ -11,22 +11,16 @@ CHUNK = 100_000  # characters that are loaded on demand: a browser lays them out
 
 
 class TextLimits(NamedTuple):
-    """How much a page shows at once: characters of a text, items of a turn, bars, rows of a table.
+    """How much a page shows at once: characters of a text, items of a turn, bars, and the golden question.
 
-    With `on_demand` the server has the rest; else the page is a file and has all that it will ever show:
-    without `rows`, neither derived tables nor the golden question.
+    With `on_demand` the server has the rest; else the page is a file and has all that it will ever show.
     """
 
     longest: int = LONGEST
     items: int = 200
     bars: int = 500
-    rows: int = 200
+    with_golden: bool = True
     on_demand: bool = True
-
-    @property
-    def with_tables(self) -> bool:
-        """Whether the page has the derived tables and the golden question, or the server does."""
-        return self.on_demand or self.rows > 0
 
 
 class Place(NamedTuple):

@@ -165,7 +165,7 @@ def test_sessions_of_the_same_steps_part_where_arguments_or_failures_differ(tmp_
 def test_without_two_runs_the_page_lets_people_choose(served: Served) -> None:
     page = served.get("/compare")
     assert page.status == 200
-    assert re.findall(r'<input name="(\w)" list="runs"', page.text) == ["a", "b", "c"]
+    assert re.findall(r'<input name="(\w)" list="runs"', page.text) == ["a", "b"]
     runs = page.text.partition("<main")[2]
     assert re.findall(r'<option value="(\w+)">', runs) == ["after", "before", "again"]
 
@@ -183,21 +183,15 @@ def test_the_sentence_is_first_then_what_regressed_then_the_gates_and_the_rest_i
     assert "tool_success_rate" in gates
 
 
-def test_three_runs_are_columns_each_against_the_first_as_the_command_compares_them(
-    db: Path, served: Served
-) -> None:
+def test_an_empty_comparison_offers_the_two_newest_runs_of_one_dataset(db: Path, served: Served) -> None:
     with Store.open(db, read_only=True) as store:
-        page = compare_page(store, {"a": "before", "b": "after", "c": "again"})
-        with pytest.raises(spangrade.InputError, match="compared with itself"):
-            compare_page(store, {"a": "before", "b": "after", "c": "before"})
-    columns = page["columns_of_runs"]
-    assert [one.label for one in columns] == ["before", "after", "again"]
-    compared = comparison_json(*spangrade.open(db).compare("before", "after"))["metrics"]
-    shown = [(name, *columns[1].metrics[name][:2]) for name in page["metrics_of_runs"]]
-    assert shown == [(one["metric"], one["second"], one["change"]) for one in compared]
-    answer = served.get("/compare?a=before&b=after&c=again")
-    assert (answer.status, dangers(parsed(answer.text))) == (200, [])
-    assert 'name="d"' in answer.text
+        older, newer = compare_page(store, {})["newest"]
+        query = "SELECT run_id FROM runs WHERE dataset = $dataset ORDER BY graded_at"
+        runs = store.query(query, {"dataset": older["dataset"]})
+    assert [older["run_id"], newer["run_id"]] == [run_id for (run_id,) in runs][-2:]
+    page = served.get("/compare").text
+    assert f"/compare?a={older['run_id']}&amp;b={newer['run_id']}" in page
+    assert 'name="c"' not in page
 
 
 def test_two_sessions_stand_turn_by_turn_with_their_replies_word_by_word(tmp_path: Path) -> None:

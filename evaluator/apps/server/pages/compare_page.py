@@ -27,7 +27,7 @@ from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.session import Step, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Sample
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import InputError
@@ -39,9 +39,8 @@ MAX_FLIPS = 200  # questions of one kind
 MAX_NAMES = 200  # questions that only one run has
 
 _SIDES = ("a", "b")
-_MORE = ("c", "d", "e", "f")  # runs that are columns beside the first two
 _LONGEST = 1_000  # characters of arguments
-_LIMITS = TextLimits(longest=4_000, items=200, bars=0, rows=0, on_demand=True)
+_LIMITS = TextLimits(longest=4_000, items=200, bars=0)
 _CLASSES = {
     Change.BETTER: "passed",
     Change.WORSE: "failed",
@@ -58,22 +57,6 @@ class MetricRow(NamedTuple):
     p_value: str
     notes: str
     style: str
-
-
-class ColumnCell(NamedTuple):
-    """A metric of a run, with the change against the first run, "" for that run itself."""
-
-    value: float | None
-    change: str = ""
-    style: str = ""
-
-
-class RunColumn(NamedTuple):
-    """A run beside others, with its metrics."""
-
-    label: str
-    run_id: str | None
-    metrics: Mapping[str, ColumnCell]
 
 
 class FlipRow(NamedTuple):
@@ -116,32 +99,28 @@ class TurnPair(NamedTuple):
 def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `compare.html`: of the runs `a` and `b` that a URL names, if it has both.
 
-    With more, up to `f`, each run is a column, against the first. Each is the name of a run, its id or the
-    beginning of it. Raises InputError if there is no such run, if
-    one is too large for a page, and if scipy is not installed.
+    Each is the name of a run, its id or the beginning of it. `newest` are the two newest runs of a dataset.
+    Raises InputError if there is no such run, if one is too large for a page, and if scipy is not installed.
     """
-    named = {side: text for side in (*_SIDES, *_MORE) if (text := texts.get(side, "").strip())}
-    blank = next((side for side in _MORE if side not in named), None)
-    asked = {side: named.get(side, "") for side in (*_SIDES, *(one for one in _MORE if one in named))}
-    values: dict[str, Any] = {
-        "runs": rows_of(store, "runs_to_compare", run=None, limit=RUNS),
-        "given": asked | ({blank: ""} if blank else {}),
-        "comparison": None,
-        "columns_of_runs": (),
-    }
+    asked = {side: texts.get(side, "").strip() for side in _SIDES}
+    runs = rows_of(store, "runs_to_compare", run=None, limit=RUNS)
+    newest = next(
+        (
+            (one, two)
+            for at, two in enumerate(runs)
+            for one in runs[at + 1 :]
+            if one["dataset"] and one["dataset"] == two["dataset"]
+        ),
+        None,
+    )
+    values: dict[str, Any] = {"runs": runs, "newest": newest, "given": asked, "comparison": None}
     if not all(asked.values()):
         return values
     run_ids = [find_run_id(store, text) for text in asked.values()]
-    names = list(asked.values())
-    for number, run_id in enumerate(run_ids):
-        for other in range(number):
-            refuse_itself(run_ids[other], run_id, (names[other], names[number]))
+    refuse_itself(run_ids[0], run_ids[1], (asked["a"], asked["b"]))
+    for run_id in run_ids:
         _check_size(store, run_id)
-    samples = [sample_of_run(store, run_id) for run_id in run_ids]
-    if len(samples) > len(_SIDES):
-        return {**values, **_columns(samples)}
-    first, second = samples
-    comparison = compare(first, second)
+    comparison = compare(sample_of_run(store, run_ids[0]), sample_of_run(store, run_ids[1]))
     grid = grid_rows(store, run_ids[1], run_ids[0], {})
     judged = {PASSED, *(one.metric for one in grid["columns"] if one.judged)}
     metrics = list(map(_metric_row, comparison.metrics))
@@ -174,21 +153,6 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
         "max_flips": MAX_FLIPS,
         "max_names": MAX_NAMES,
     }
-
-
-def _columns(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the metrics of runs as columns, each compared with the first."""
-    first, *others = samples
-    compared = [compare(first, one) for one in others]
-    of_first = {change.metric: change.first for each in compared for change in each.metrics}
-    columns = [RunColumn(first.label, first.run_id, {name: ColumnCell(of_first[name]) for name in of_first})]
-    for sample, each in zip(others, compared, strict=True):
-        cells = {
-            one.metric: ColumnCell(one.second, str(one.change), _CLASSES.get(one.change, "unmatched"))
-            for one in each.metrics
-        }
-        columns.append(RunColumn(sample.label, sample.run_id, cells))
-    return {"columns_of_runs": columns, "metrics_of_runs": list(of_first)}
 
 
 def _check_size(store: Store, run_id: str) -> None:

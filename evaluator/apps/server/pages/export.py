@@ -29,8 +29,8 @@ from spangrade.tracer.store.stored import Stored
 
 MAX_SESSIONS = 20_000  # that have a page, and the most questions in the index
 
-_LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, rows=2_000, on_demand=False)
-_SHORT = TextLimits(longest=4_000, items=200, bars=500, rows=200, on_demand=False)
+_LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, on_demand=False)
+_SHORT = TextLimits(longest=4_000, items=200, bars=500, on_demand=False)
 _MAX_PAGE_BYTES = 10_000_000  # a larger page is shortened
 _LONGEST_NAME = 100  # characters; file systems end at 255 bytes
 

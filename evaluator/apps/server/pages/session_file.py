@@ -23,7 +23,7 @@ from spangrade.tracer.store import Store
 
 Kind = Literal["html", "json"]
 
-_LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, rows=2_000, on_demand=False)
+_LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, on_demand=False)
 _LONGEST = 20_000  # characters of an attribute
 _T = TypeVar("_T")
 
