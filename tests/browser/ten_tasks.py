@@ -124,9 +124,12 @@ def find_sessions_with_a_failed_tool(person: Person) -> None:
 def see_the_cost_by_model(person: Person) -> None:
     page = person.page
     person.click(person.link("Over time"))
-    person.choose(page.locator("select[name=series]"), "model")
-    page.locator("main").get_by_label("Since").press_sequentially(person.facts.month_ago)  # Tab leads there
-    person.click(page.get_by_role("button", name="Show"))
+    person.choose(page.locator("select[name=show]"), "model")
+    person.click(page.locator("main").get_by_role("button", name="Show"))
+    person.click(page.locator(".scope > summary"))
+    page.locator(".scope").get_by_label("Since").press_sequentially(person.facts.month_ago)  # Tab leads there
+    page.keyboard.press("Enter")
+    page.wait_for_url("**since=**")
     expect(page.get_by_role("columnheader", name="Model")).to_be_visible()
 
 

@@ -49,10 +49,9 @@ def test_pages_of_all_recordings(page: Page, served: Served) -> None:
         "/sessions?sort=cost",
         "/runs",
         "/run/after",
-        "/run/after/summary",
         "/compare?a=before&b=after",
         "/trends",
-        "/trends?metric=tool_success_rate&by=model",
+        "/trends?metric=tool_success_rate",
         "/tools?origin=any&by=version",
     )
     found = {path: overlapped for path in paths if (overlapped := overlapping(page, served.url + path))}

@@ -170,7 +170,6 @@ def test_the_lists_show_markup_as_text(page: Page, served: Served) -> None:
         "/overview?since=2025-01-01",
         "/sessions?q=window.hit",
         "/judge",
-        "/alerts",
         "/sessions",
     ):
         visit(page, served.url + path)
@@ -194,7 +193,6 @@ def test_a_session_shows_markup_as_text(page: Page, served: Served, number: int)
 def test_a_run_shows_markup_as_text(page: Page, served: Served, number: int) -> None:
     run = f"{served.url}/run/{url_part(f'r{number}{CORPUS[number]}')}"
     visit(page, f"{run}?against={quote(f'second r{number}{CORPUS[number]}')}")
-    visit(page, f"{run}/summary")
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))

@@ -203,10 +203,6 @@ class ServerLinks:
         """Return the address of the page of tools and models, with the header's filters."""
         return f"{base_path()}/tools{query_of(scope)}"
 
-    def alerts(self) -> str:
-        """Return the address of the page of alerts."""
-        return f"{base_path()}/alerts{query_of(self._kept)}"
-
     def compare(self, **chosen: str) -> str:
         """Return the address of the page that compares two runs."""
         return f"{base_path()}/compare{query_of({**self._kept, **chosen})}"

@@ -163,10 +163,10 @@ def test_the_filters_of_the_header_choose_among_the_labelled_sessions(db: Path) 
 @pytest.mark.exhaustive
 def test_the_filters_of_the_header_stand_on_every_page_and_go_along(served: Served) -> None:
     kept = "agent=shop&version=1.3"
-    pages = ("/session/s01?", "/runs?", "/compare?", f"/judge?metric={METRIC}&", "/alerts?", "/review?")
-    names = ("Overview", "Sessions", "Runs", "Compare", "Over time", "Tools", "Judge", "Alerts")
+    pages = ("/session/s01?", "/runs?", "/compare?", f"/judge?metric={METRIC}&", "/review?")
+    names = ("Overview", "Sessions", "Runs", "Compare", "Over time", "Tools", "Judge")
     run = find_all(parsed(served.get("/runs").text), class_="row")[0].get("href") or ""
-    for path in (*pages, f"{run}?", f"{run}/summary?"):
+    for path in (*pages, f"{run}?"):
         root = parsed(served.get(path + kept).text)
         (menu,) = find_all(root, class_="scope")
         assert (path, "agent shop · version 1.3" in " ".join(text(menu).split())) == (path, True)

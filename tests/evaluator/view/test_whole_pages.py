@@ -58,7 +58,6 @@ PAGES: Mapping[str, Mapping[str, str]] = {
         "run_summary": "/run/after/summary",
         "compare": "/compare?a=before&b=after",
         "compare_sessions": "/compare/sessions?first=conv-1&second=conv-30",
-        "alerts": "/alerts",
         **{f"session_{number}": f"/session/conv-{number}" for number in (0, 17, 44, 90, 131)},
         "session_file": "/session/conv-17/file.html",
         "session_copied": "/session/conv-44/file.json",

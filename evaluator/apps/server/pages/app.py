@@ -18,7 +18,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spangrade.evaluator.apps.server.pages.alerts_page import alerts_page
 from spangrade.evaluator.apps.server.pages.compare_page import compare_page, compare_sessions_page
 from spangrade.evaluator.apps.server.pages.database import Viewed
 from spangrade.evaluator.apps.server.pages.golden_form import ProvedQuestion, form_part, tried
@@ -126,7 +125,6 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
             Route("/judge", pages.judge, methods=["GET"]),
             Route("/trends", pages.trends, methods=["GET"]),
             Route("/tools", pages.tools, methods=["GET"]),
-            Route("/alerts", pages.alerts, methods=["GET"]),
             Mount("/static", _Assets(directory=FOLDER / "static")),
         ],
         middleware=[Middleware(_Protected, hosts=site.hosts)],
@@ -419,7 +417,8 @@ class _Pages:
             values = run_page(store, _run(store, request))
         if values is None:
             raise HTTPException(404, "no such run")
-        return self._page(request, "run.html", values)
+        links = ServerLinks(given_scope(request.query_params))
+        return HTMLResponse(render("run_body.html", {**values, "titled": True}, links))
 
     def compare(self, request: Request) -> Response:
         with self._database.reading() as store:
@@ -440,11 +439,6 @@ class _Pages:
         with self._database.reading() as store:
             values = trends_page(store, request.query_params, self._database.only)
         return self._page(request, "trends.html", values)
-
-    def alerts(self, request: Request) -> Response:
-        with self._database.reading() as store:
-            values = alerts_page(store)
-        return self._page(request, "alerts.html", values)
 
     def tools(self, request: Request) -> Response:
         with self._database.reading() as store:

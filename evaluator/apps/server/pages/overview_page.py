@@ -14,6 +14,7 @@ from spangrade.evaluator.reports.html.filters import SessionFilter, session_filt
 from spangrade.evaluator.reports.html.queries import query_rows
 from spangrade.evaluator.reports.html.run_page import pass_rate
 from spangrade.evaluator.reports.html.scope import Scope, scope_of
+from spangrade.evaluator.results.alarms import Alarm, stored_alarms
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.clusters import Cluster, what_went_wrong
 from spangrade.evaluator.statistics.comparison.sample import Graded
@@ -73,6 +74,7 @@ def overview_page(
     values = {
         **scope.values(),
         "left_out_origins": left_out_origins(store, scope.origin),
+        "alarms": _alarms(store),
         "now": None,
         "before": None,
     }
@@ -210,6 +212,27 @@ def _causes(store: Store, asked: _Asked) -> list[FailureGroup]:
         FailureGroup(one, new[one.what], {session: words.get(session) for session in one.some(EXAMPLES)})
         for one in clusters
     ]
+
+
+def _alarms(store: Store) -> list[dict[str, Any]]:
+    """Return the alarms by cause: those that are on first, then the newest."""
+    by_cause: dict[str, list[Alarm]] = {}
+    for one in stored_alarms(store):
+        by_cause.setdefault(one.alarm_id, []).append(one)
+    return list(map(_alarm, by_cause.values()))
+
+
+def _alarm(alarms: list[Alarm]) -> dict[str, Any]:
+    ends = [one.ended_ns for one in alarms]
+    return {
+        "alert": alarms[0].alert,
+        "cause": alarms[0].cause,
+        "details": alarms[0].details,
+        "is_on": None in ends,
+        "started_ns": min(one.started_ns for one in alarms),
+        "ended_ns": None if None in ends else max(one for one in ends if one is not None),
+        "alarms": alarms,
+    }
 
 
 def _happened(one: Cluster) -> Fact | None:

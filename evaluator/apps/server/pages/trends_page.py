@@ -16,7 +16,6 @@ from spangrade.evaluator.reports.html.axes import (
     MONDAY_NS,
     Axis,
     Slot,
-    names_axis,
     step_for,
     time_axis,
 )
@@ -33,7 +32,7 @@ from spangrade.tracer.store import Store
 _DAYS = 90  # that are shown unless others are asked for
 _DAY_NS = 86_400 * 10**9
 _MOST_METRICS = 500  # to choose from
-_OWN = ("metric", "by", "series")
+_OWN = ("metric", "series")
 _PARAMETERS = (*_OWN, *SCOPE)
 # What the lines are, in SQL over `derived.sessions`. A session of several agents is in the line of all of
 # them together, so that sessions and costs are counted once. Lines of models are of their calls.
@@ -54,11 +53,13 @@ def trends_page(
 ) -> dict[str, Any]:
     """Return the values of `trends.html`: the last 90 days with sessions, or those that a URL asks for.
 
-    Its parameters are the header's filters, `series`, one of `SERIES`, and, for one metric, `metric` and
-    `by`. With `only` the sessions are among those of these ids. Raises InputError for one that is not
-    a time, a series, an origin or a metric.
+    Its parameters are the header's filters, and `series`, one of `SERIES`, or `metric`, for one by day; the
+    form has both as `show`. With `only` the sessions are among those of these ids. Raises InputError for
+    one that is not a time, a series, an origin or a metric.
     """
-    given = {name: text for name in _PARAMETERS if (text := texts.get(name, "")).strip()}
+    shown, _, what = texts.get("show", "").partition(":")  # as the form has it
+    asked = {**texts, shown: what} if shown in _OWN else texts
+    given = {name: text for name in _PARAMETERS if (text := asked.get(name, "")).strip()}
     scope = scope_of(store, texts)
     chosen = scope.sessions(only, "since", "until")
     known = f"SELECT $end(start_ns) FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (our own text)
@@ -72,7 +73,6 @@ def trends_page(
     values: dict[str, Any] = {
         "given": given,
         "metrics": _metrics(store),
-        "bys": [str(by) for by in By],
         "all_series": tuple(SERIES),
         "series": series,
         "few": FEW,
@@ -86,8 +86,7 @@ def trends_page(
         if only is not None or scope.given.keys() - {"origin", "since", "until"}:
             ids = f"SELECT session_id FROM derived.sessions WHERE {chosen.condition}"  # noqa: S608 (our own text)
             among = [session_id for (session_id,) in store.query(ids, dict(chosen.parameters))]
-        asked = (given["metric"], given.get("by", By.DAY), since, until, scope.origin, among)
-        return {**values, "trend": _trend_of(store, *asked)}
+        return {**values, "trend": _trend_of(store, given["metric"], since, until, scope.origin, among)}
     parameters = {**chosen.parameters, "since": since, "until": until}
     within = f"{known} AND start_ns >= $since AND start_ns < $until"
     ((oldest,),) = store.query(within.replace("$end", "min"), parameters)
@@ -137,7 +136,7 @@ def _filters_of(series: str, name: str, slot: Slot) -> dict[str, str]:
 
 
 class MetricTrend(NamedTuple):
-    """One metric by group, as `spangrade trend` has it, and its picture, None without values."""
+    """One metric by day, as `spangrade trend` has it, and its picture, None without values."""
 
     trend: Trend
     axis: Axis | None
@@ -153,22 +152,19 @@ def _metrics(store: Store) -> list[str]:
 def _trend_of(
     store: Store,
     metric: str,
-    by: str,
     since: int,
     until: int,
     origin: str,
     among: Collection[str] | None,
 ) -> MetricTrend:
-    found = trend(store, metric, by, since_ns=since, until_ns=until, origin=origin, among=among)
+    found = trend(store, metric, By.DAY, since_ns=since, until_ns=until, origin=origin, among=among)
     unit = _UNITS.get(found.unit, "count")
-    shown = [point for point in found.points if point.mean is not None and math.isfinite(point.mean)]
-    keys: list[Any] = [point.key or "not recorded" for point in shown]
-    if by == By.DAY:  # of times alone: a session without one is in the table
-        shown = [point for point in shown if point.key]
-        keys = [datetime.fromisoformat(point.key or "") for point in shown]
+    # Of times alone: a session without one is in the table.
+    shown = [one for one in found.points if one.key and one.mean is not None and math.isfinite(one.mean)]
+    keys = [datetime.fromisoformat(point.key or "") for point in shown]
     if not shown:
         return MetricTrend(found, None, None, unit)
-    axis = time_axis(keys, DAY) if by == By.DAY else names_axis(found.by, keys)
+    axis = time_axis(keys, DAY)
     values = [ChartValue(one.mean or 0.0, one.sessions, one.low, one.high) for one in shown]
     return MetricTrend(found, axis, lines(axis, {"": dict(zip(keys, values, strict=True))}, unit), unit)
 
