@@ -75,6 +75,10 @@ class Cluster(NamedTuple):
         return tuple(ids)[:number]
 
 
+# Which tools failed is a set: neither their order nor how often each did makes another cause.
+_LIST_OF_FAILED = re.compile(r"(: failed: )([\w.-]+(?:, [\w.-]+)+)$")
+
+
 def what_went_wrong(reason: str) -> str:
     """Return a reason without arguments and values: `tool_usage_accuracy: missing: cancel_policy`.
 
@@ -84,7 +88,8 @@ def what_went_wrong(reason: str) -> str:
     reason = _RAISED.sub(r"\1", _OF_A_TURN.sub(_with_expected, reason))
     reason = _WAS.sub(_without_values, reason)
     names = _BEYOND.sub(_with_failed, "".join(_outside_of_json(reason)))
-    return " ".join(_VALUE.sub("…", _QUOTED.sub("…", names)).split())
+    text = " ".join(_VALUE.sub("…", _QUOTED.sub("…", names)).split())
+    return _LIST_OF_FAILED.sub(lambda found: found[1] + ", ".join(sorted({*found[2].split(", ")})), text)
 
 
 def _with_expected(found: re.Match[str]) -> str:

@@ -93,6 +93,7 @@ def test_failures_cluster_and_the_lines_that_changed_are_shown(shop):
 @pytest.mark.parametrize(
     ("reason", "what"),
     [
+        ("tools:ok: 0: failed: refund, look_up, refund", "tools:ok: 0: failed: look_up, refund"),
         ('missing: find{"id":"a}\\"{"}, find', "missing: find, find"),
         ('missing: find{"id":1}; not expected: look; cost: high', "missing: find; cost: high"),
         ("cost: 0.012 USD, expected at most 0.01", "cost: … USD, expected at most …"),

@@ -77,6 +77,21 @@ def test_new_causes_are_first_each_with_three_sessions(db: Path) -> None:
     assert set(causes[1].examples) == {"now 5", "now 6"}
 
 
+def test_a_cause_that_grows_is_before_a_new_one_of_a_session(tmp_path: Path) -> None:
+    opened = package.open(tmp_path / "s.duckdb")
+    before = [(f"before {number}", KNOWN if number < 2 else WORKS) for number in range(10)]
+    now = [(f"now {number}", NEW if number < 1 else KNOWN if number < 7 else WORKS) for number in range(10)]
+    files = [
+        write_sessions(tmp_path / "before.jsonl", before),
+        write_sessions(tmp_path / "now.jsonl", now, start_ns=START_NS + 2 * DAY_NS),
+    ]
+    opened.import_files(files)
+    opened.grade(gates="tool_success_rate>=0.9")
+    with Store.open(tmp_path / "s.duckdb", read_only=True) as store:
+        causes = causes_part(store, {})["causes"]
+    assert [(one.is_new, len(one.cluster.sessions)) for one in causes] == [(False, 6), (False, 1)]
+
+
 @pytest.mark.parametrize(
     ("texts", "sessions"),
     [({"version": "1.0"}, 10), ({"agent": "shop", "since": "2025-12-31"}, 20), ({"service": "x"}, None)],

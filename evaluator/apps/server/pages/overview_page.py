@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ _SECOND_NS = 10**9
 MAX_SESSIONS = 2_000  # whose failures are explained
 SHOWN_CAUSES = 5  # the others are folded
 EXAMPLES = 3  # sessions of a cause
+LEAST_OF_NEW = 3  # sessions of a cause that is said to be new
 _HAPPENED = ("error", "argument", "step", "tool")  # facts of what happened in a session
 
 
@@ -101,7 +103,7 @@ def overview_page(
 def causes_part(
     store: Store, texts: Mapping[str, str], only: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the values of `part_causes.html`: why the sessions of the page failed, what is new first.
+    """Return the values of `part_causes.html`: why the sessions of the page failed.
 
     They are those of its `MAX_SESSIONS` newest sessions, as `spangrade show` groups them.
     """
@@ -187,7 +189,11 @@ def _difference(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None)
 
 
 def _causes(store: Store, asked: _Asked) -> list[FailureGroup]:
-    """Return the causes of the failures as `explain` has them: those that are new first."""
+    """Return the causes of the failures as `explain` has them.
+
+    First are those with most sessions beyond what the period before leads to expect: as many of its sessions
+    as failed so, by the number of sessions of both.
+    """
     newest = (
         f"rowid IN (SELECT rowid FROM derived.sessions WHERE {asked.now.condition} "  # noqa: S608 (ours)
         f"ORDER BY start_ns DESC, session_id LIMIT {MAX_SESSIONS})"
@@ -196,17 +202,27 @@ def _causes(store: Store, asked: _Asked) -> list[FailureGroup]:
     if not clusters:
         return []
     known = _failures_before(store, asked.chosen, asked.period)
-    reasons = {what_went_wrong(one.reason) for one in known}
+    reasons = Counter(what_went_wrong(one.reason) for one in known)
     leads = {one.what: fact for one in clusters if (fact := _happened(one)) is not None}
     questions = {one.session_id: one.question_id for one in known}
     had = find_facts(store, list(leads.values()), list(questions), questions) if known and leads else {}
+    query = (
+        "SELECT count(*) FILTER (start_ns >= $since), count(*) FILTER (start_ns < $since) "  # noqa: S608 (ours)
+        f"FROM derived.sessions WHERE {asked.chosen.condition} AND start_ns >= $before AND start_ns < $until"
+    )
+    period = asked.period
+    times = {"before": period.before_ns, "since": period.since_ns, "until": period.until_ns}
+    ((sessions_now, sessions_before),) = store.query(query, {**asked.chosen.parameters, **times})
+    growth = min(sessions_now, MAX_SESSIONS) / sessions_before if sessions_before else 0
 
-    def is_new(one: Cluster) -> bool:
+    def before(one: Cluster) -> int:
+        alike = sum(reasons[what] for what, _ in one.reasons)
         lead = leads.get(one.what)
-        return reasons.isdisjoint(what for what, _ in one.reasons) or (lead is not None and not had.get(lead))
+        return alike if lead is None else min(alike, len(had.get(lead, ())))
 
-    new = {one.what: is_new(one) for one in clusters}
-    clusters.sort(key=lambda one: not new[one.what])
+    known_before = {one.what: before(one) for one in clusters}
+    new = {one.what: not known_before[one.what] and len(one.sessions) >= LEAST_OF_NEW for one in clusters}
+    clusters.sort(key=lambda one: known_before[one.what] * growth - len(one.sessions))
     words = _first_inputs(store, [session for one in clusters for session in one.some(EXAMPLES)])
     return [
         FailureGroup(one, new[one.what], {session: words.get(session) for session in one.some(EXAMPLES)})
