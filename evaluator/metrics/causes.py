@@ -78,7 +78,7 @@ def stored_json(one: Evidence) -> Any:
     return {"span": place, "path": one.path} if isinstance(place, str) else {**place, "path": one.path}
 
 
-class SpanPlace(NamedTuple):
+class WhatRan(NamedTuple):
     """Where a span is in its conversation: what ran there, in which turn, None outside of the turns."""
 
     name: str
@@ -88,15 +88,15 @@ class SpanPlace(NamedTuple):
         return self.name if self.turn is None else f"{self.name} in turn {self.turn}"
 
 
-def span_places(session: Session) -> dict[str, SpanPlace]:
+def span_places(session: Session) -> dict[str, WhatRan]:
     """Return where the steps and calls of a session are, by their spans."""
     steps = ((one.span_id, one.name, one.turn) for one in session.trajectory)
     models = ((one.span_id, one.model or "the model", one.turn) for one in session.llm_calls)
     calls = ((one.span_id, one.tool_name, one.turn) for one in session.tool_interactions)
-    return {span: SpanPlace(name, turn) for span, name, turn in (*steps, *models, *calls) if span is not None}
+    return {span: WhatRan(name, turn) for span, name, turn in (*steps, *models, *calls) if span is not None}
 
 
-def cause_text(one: Evidence, places: Mapping[str, SpanPlace] | None = None) -> str:
+def cause_text(one: Evidence, places: Mapping[str, WhatRan] | None = None) -> str:
     """Return a cause for people: `issue_refund(amount) at span 0af7`, `look_up due after span 0af7`.
 
     With `places` a span is what ran there: `issue_refund(amount) in turn 2`, `due after look_up in turn 1`.

@@ -148,6 +148,7 @@ def visit(page: Page, address: str) -> None:
         chart.focus()
         page.keyboard.press("Home")
         expect(page.locator(".tip:visible").first).to_be_visible()
+    page.evaluate("document.querySelectorAll('header details').forEach(one => { one.open = false; })")
     assert page.evaluate("window.hit") is None
     assert page.locator("iframe, meta[http-equiv=refresh], main script, main style, main link").count() == 0
     assert (

@@ -12,7 +12,7 @@ from spangrade.evaluator.derive.sync.recorded import Row
 from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
-from spangrade.evaluator.metrics.causes import SpanPlace, cause_text, span_ids, span_places
+from spangrade.evaluator.metrics.causes import WhatRan, cause_text, span_ids, span_places
 from spangrade.evaluator.metrics.external import COMMENT, ExternalScore, external_scores
 from spangrade.evaluator.reports.html.alignment import Alignment, alignment
 from spangrade.evaluator.reports.html.conversation import ShownConversation, conversation
@@ -174,7 +174,7 @@ def _plan(session: Session, question: GoldenQuestion | None) -> Iterator[PlanPar
         yield PlanPart(part, tuple(about))
 
 
-def outcomes(grade: StoredGrade | None, places: Mapping[str, SpanPlace]) -> tuple[ShownOutcome, ...]:
+def outcomes(grade: StoredGrade | None, places: Mapping[str, WhatRan]) -> tuple[ShownOutcome, ...]:
     """Return the outcomes of a session's metrics, the gravest first, what is only reported last."""
     if grade is None:
         return ()
@@ -182,7 +182,7 @@ def outcomes(grade: StoredGrade | None, places: Mapping[str, SpanPlace]) -> tupl
     return tuple(sorted(made, key=lambda one: (not one.is_gate, _GRAVEST_FIRST.index(one.state))))
 
 
-def _outcome(score: StoredScore, grade: StoredGrade, places: Mapping[str, SpanPlace]) -> ShownOutcome:
+def _outcome(score: StoredScore, grade: StoredGrade, places: Mapping[str, WhatRan]) -> ShownOutcome:
     thresholds = grade.thresholds
     state: State = "measured"
     if score.passed is not None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.grading.stored_grades import grades_of
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.metrics.causes import SpanPlace, cause_text
+from spangrade.evaluator.metrics.causes import WhatRan, cause_text
 from spangrade.evaluator.statistics.clusters import (
     FAILING,
     Cluster,
@@ -199,9 +199,9 @@ def _with_lines(
     others = [one for one, span in spans if (one, span) not in lines]
     grades = grades_of(store, others, run_id) if others else {}
     rows = store.query(statement("span_places", _PACKAGE), {"session_ids": list(grades)}) if grades else ()
-    places: dict[str, dict[str, SpanPlace]] = {}
+    places: dict[str, dict[str, WhatRan]] = {}
     for one, span, name, turn in rows:
-        places.setdefault(one, {})[span] = SpanPlace(name, turn)
+        places.setdefault(one, {})[span] = WhatRan(name, turn)
     made = []
     for each, (session_id, span) in zip(clusters, spans, strict=True):
         causes = grades[session_id].causes if session_id in grades else ()

@@ -18,7 +18,7 @@ from spangrade.evaluator.metrics.causes import (
     Cause,
     Evidence,
     Repair,
-    SpanPlace,
+    WhatRan,
     cause_text,
     leading_causes,
     repairs,
@@ -583,7 +583,7 @@ def test_gates_that_compare_calls_lead_and_each_place_is_named_once() -> None:
         "pay due after span a, before span b",
         "city missing",
     ]
-    places = {"s": SpanPlace("find", 2), "plain": SpanPlace("pay", None), "a": SpanPlace("look_up", 1)}
+    places = {"s": WhatRan("find", 2), "plain": WhatRan("pay", None), "a": WhatRan("look_up", 1)}
     beside = (*named, Cause("plain", "pay(id)"), Cause("s", "city"), Cause(None, "pay", "a", "b"))
     assert [cause_text(one, places) for one in beside] == [
         "find(q) in turn 2",
