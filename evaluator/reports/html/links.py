@@ -55,6 +55,41 @@ class Links(Protocol):
         """Return the address of the page that shows two sessions side by side."""
 
 
+class FileLinks:
+    """The addresses that a file, or each page of a folder of files, has nowhere to lead to.
+
+    It has one run, and all that it will ever show: nothing is loaded.
+    """
+
+    def asset(self, name: str) -> str:  # noqa: ARG002
+        """Return no address: style and script are part of the file."""
+        return ""
+
+    def part(self, session_id: str, name: str, **values: str) -> str:  # noqa: ARG002
+        """Return no address: nothing is loaded."""
+        return ""
+
+    def runs(self) -> str:
+        """Return no address: there is one run."""
+        return ""
+
+    def run_rows(self, run_id: str, **filters: str) -> str:  # noqa: ARG002
+        """Return what the file's script takes for the address of its rows."""
+        return "rows"
+
+    def trends(self, **scope: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
+
+    def compare(self, **chosen: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
+
+    def compare_sessions(self, **chosen: str) -> str:  # noqa: ARG002
+        """Return no address."""
+        return ""
+
+
 @cache
 def _digest(asset: str) -> str:
     content = (Path(__file__).parent / "static" / asset).read_bytes()

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from spangrade.converters.datasets.files import create_text, writing
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.reports.html.grid_page import ROWS, GridRow, grid_page
-from spangrade.evaluator.reports.html.links import Links, element_id
+from spangrade.evaluator.reports.html.links import FileLinks, Links, element_id
 from spangrade.evaluator.reports.html.rendering import render
 from spangrade.evaluator.reports.html.run_summary import RunSummary, SessionRow, run_summary
 from spangrade.evaluator.reports.html.static_files import (
@@ -43,15 +43,11 @@ _GROUP_BYTES = 500_000  # of HTML: a browser reads a group in a few milliseconds
 _LEVEL = 6  # of gzip: 9 takes three times as long for 2% less
 
 
-class ReportLinks:
+class ReportLinks(FileLinks):
     """Links inside of one file, to the sessions that it has."""
 
     def __init__(self, anchors: dict[str, str]) -> None:
         self._anchors = anchors
-
-    def asset(self, name: str) -> str:  # noqa: ARG002
-        """Return no address: style and script are part of the file."""
-        return ""
 
     def sessions(self, **filters: str) -> str:
         """Return the address of the grid, which no address filters."""
@@ -64,33 +60,9 @@ class ReportLinks:
             return ""
         return f"#{anchor}" if span_id is None else f"#{anchor}-{element_id(span_id)}"
 
-    def part(self, session_id: str, name: str, **values: str) -> str:  # noqa: ARG002
-        """Return no address: nothing is loaded."""
-        return ""
-
-    def runs(self) -> str:
-        """Return no address: the file has one run."""
-        return ""
-
     def run(self, run_id: str) -> str:  # noqa: ARG002
         """Return the address of the run."""
         return "#run"
-
-    def run_rows(self, run_id: str, **filters: str) -> str:  # noqa: ARG002
-        """Return what the file's script takes for the address of its rows."""
-        return "rows"
-
-    def trends(self, **scope: str) -> str:  # noqa: ARG002
-        """Return no address."""
-        return ""
-
-    def compare(self, **chosen: str) -> str:  # noqa: ARG002
-        """Return no address."""
-        return ""
-
-    def compare_sessions(self, **chosen: str) -> str:  # noqa: ARG002
-        """Return no address."""
-        return ""
 
 
 class EmbeddedGroup(NamedTuple):
@@ -165,7 +137,6 @@ def run_html(
     values = {
         **run.page,
         "summary": run,
-        "titled": True,
         "too_large": grid["too_large"],
         "grid": Markup(html),  # noqa: S704 (rendered)
         "groups": (

@@ -13,7 +13,7 @@ from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.grading.run_list import LATEST, find_run_id
 from spangrade.evaluator.reports.html.grid_page import grid_page
-from spangrade.evaluator.reports.html.links import element_id, url_part
+from spangrade.evaluator.reports.html.links import FileLinks, element_id, url_part
 from spangrade.evaluator.reports.html.report import run_html
 from spangrade.evaluator.reports.html.run_summary import SessionRow, run_summary
 from spangrade.evaluator.reports.html.static_files import (
@@ -35,16 +35,12 @@ _MAX_PAGE_BYTES = 10_000_000  # a larger page is shortened
 _LONGEST_NAME = 100  # characters; file systems end at 255 bytes
 
 
-class SiteLinks:
+class SiteLinks(FileLinks):
     """Links between the pages of a folder, from one that is `root` away from the index."""
 
     def __init__(self, root: str, exported: frozenset[str]) -> None:
         self._root = root
         self._exported = exported
-
-    def asset(self, name: str) -> str:  # noqa: ARG002
-        """Return no address: style and script are part of each page."""
-        return ""
 
     def sessions(self, **filters: str) -> str:
         """Return the address of the grid, which no address filters."""
@@ -57,33 +53,9 @@ class SiteLinks:
         fragment = "" if span_id is None else f"#{element_id(span_id)}"
         return f"{self._root}session/{file_name(session_id)}{fragment}"
 
-    def part(self, session_id: str, name: str, **values: str) -> str:  # noqa: ARG002
-        """Return no address: nothing is loaded."""
-        return ""
-
-    def runs(self) -> str:
-        """Return no address: the folder has one run."""
-        return ""
-
     def run(self, run_id: str) -> str:  # noqa: ARG002
         """Return the address of the run."""
         return f"{self._root}index.html"
-
-    def run_rows(self, run_id: str, **filters: str) -> str:  # noqa: ARG002
-        """Return what the script of the page takes for the address of its rows."""
-        return "rows"
-
-    def trends(self, **scope: str) -> str:  # noqa: ARG002
-        """Return no address."""
-        return ""
-
-    def compare(self, **chosen: str) -> str:  # noqa: ARG002
-        """Return no address."""
-        return ""
-
-    def compare_sessions(self, **chosen: str) -> str:  # noqa: ARG002
-        """Return no address."""
-        return ""
 
 
 def file_name(session_id: str) -> str:
