@@ -250,13 +250,14 @@ class _Pages:
         return values if is_it else {}
 
     def part(self, request: Request) -> Response:
-        if request.path_params["part"] == "correct" and (self._reviewer is None or not self._reviewer.golden):
+        name = request.path_params["part"]
+        if name == "correct" and (self._reviewer is None or not self._reviewer.golden):
             raise HTTPException(404, "no golden file is open")
         with self._database.reading() as store:
             session_id = _session_id(store, request)
             part = (
                 form_part(store, session_id)
-                if (name := request.path_params["part"]) == "correct"
+                if name == "correct"
                 else session_part(store, session_id, name, request.query_params)
             )
         if part is None:
@@ -418,7 +419,7 @@ class _Pages:
         if values is None:
             raise HTTPException(404, "no such run")
         links = ServerLinks(given_scope(request.query_params))
-        return HTMLResponse(render("run_body.html", {**values, "titled": True}, links))
+        return HTMLResponse(render("run_body.html", values, links))
 
     def compare(self, request: Request) -> Response:
         with self._database.reading() as store:
