@@ -19,8 +19,9 @@ from spangrade.evaluator.cli.settings import setting_of
 from spangrade.tracer.base.command_exit import leave
 from spangrade.tracer.base.errors import InputError, one_line
 from spangrade.tracer.base.file_modes import set_umask
-from spangrade.tracer.base.plugins import Plugin, plugins
+from spangrade.tracer.base.plugins import plugin_named
 
+_GROUP = "spangrade.commands"  # of what apps and other packages bring
 _UsageError: Any = typer.BadParameter.__base__  # typer exports only this one of its errors of usage
 
 
@@ -50,7 +51,7 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         # If there is no such command, the names of all are compared with it.
-        for name in (cmd_name,) if cmd_name in COMMANDS or _brought(cmd_name) else COMMANDS:
+        for name in (cmd_name,) if cmd_name in COMMANDS or plugin_named(_GROUP, cmd_name) else COMMANDS:
             if name not in self.commands:
                 self.add_command(_built(name), name)
         return super().get_command(ctx, cmd_name)
@@ -81,16 +82,11 @@ def load(name: str) -> Any:
     """
     known = COMMANDS.get(name)
     if known is None or known.of_app:
-        if (plugin := _brought(name)) is None:
+        if (plugin := plugin_named(_GROUP, name)) is None:
             raise InputError(f"{name}: this installation is older than its checkout: pip install -e . again")
         return plugin.load()
     module, _, attribute = (known.where or f"{name}:{name}").partition(":")
     return getattr(import_module(f"spangrade.evaluator.cli.{module}"), attribute)
-
-
-def _brought(name: str) -> Plugin | None:
-    """Return the command that an app, or another package, brings by this name."""
-    return next((one for one in plugins("spangrade.commands") if one.name == name), None)
 
 
 @cache  # a process that runs many commands, as the tests do, builds each once

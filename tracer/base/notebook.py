@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from spangrade.tracer.base.plugins import plugins
+from spangrade.tracer.base.plugins import plugin_named
 
 
 def notebook_html(value: object) -> str | None:
     """Return a value as HTML, by the entry points `spangrade.notebook`; None, for its text, without one."""
-    for plugin in plugins("spangrade.notebook"):
-        if plugin.name == type(value).__name__:
-            return str(plugin.load()(value))
-    return None
+    plugin = plugin_named("spangrade.notebook", type(value).__name__)
+    return None if plugin is None else str(plugin.load()(value))
