@@ -15,7 +15,6 @@ from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice
 from spangrade.evaluator.maintenance.gaps import OF_CALLS, Gap, session_gaps
-from spangrade.evaluator.maintenance.not_delivered import given_up
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session, UnreadableSpan
 from spangrade.tracer.store import Store
@@ -94,9 +93,19 @@ def lint(store: Store, session_id: str | None = None, in_order: InOrder = map) -
     if session_id is None and (rejected := rejected_files(store.path)):
         what = f"files in {rejected[0].parent.name} that could not be loaded (first: {rejected[0].name})"
         yield Finding("not_loaded", None, what, len(rejected), (), advice("not_loaded"))
-    for kind, number, error in given_up(store) if session_id is None else ():
+    for kind, number, error in _given_up(store) if session_id is None else ():
         what = f"messages of `spangrade serve --only grade` ({kind}) that were given up (last: {error})"
         yield Finding("not_delivered", None, what, number, (), advice("not_delivered"))
+
+
+def _given_up(store: Store) -> list[tuple[str, int, str]]:
+    """Return the kinds of messages that were given up, how many they are and the last error of one."""
+    if not store.query("SELECT 1 FROM duckdb_tables() WHERE table_name = 'deliveries'"):
+        return []
+    return store.query(
+        "SELECT kind, count(*), arg_max(last_error, rowid) FROM deliveries WHERE next_ns IS NULL "
+        "GROUP BY kind ORDER BY kind"
+    )
 
 
 def findings_of(store: Store, sessions: Sequence[Session]) -> Mapping[str, Sequence[Finding]]:
