@@ -583,7 +583,7 @@ class Database:
         )
 
     def send_scores(self, run: Run | str, url: str, *, dry_run: bool = False) -> SentScores:
-        """Send the scores of a stored run to an OTLP receiver, Phoenix or MLflow, each on its span.
+        """Send the scores of a stored run to an OTLP receiver, each on its span.
 
         `run` is one, or named as in `compare`; `url` is that of an OTLP receiver.
         What was accepted is noted in the database, so that it is not sent again, and what was not is sent the
