@@ -20,13 +20,18 @@ from spangrade.converters.spans.session_attributes import placeholder_in
 from spangrade.converters.spans.stacks import all_settings
 from spangrade.evaluator.derive.not_understood import without_session
 from spangrade.evaluator.derive.settings import (
+    NO_SETTINGS,
     NOT_CONFIGURED,
     Configured,
+    Settings,
     apply,
     set_session_from,
+    settings_of,
 )
+from spangrade.evaluator.derive.sync.at_reading import Order
 from spangrade.evaluator.derive.sync.parts import (
     ReadBatch,
+    ReadJob,
     grouped,
     part_groups,
     read_parts,
@@ -39,8 +44,10 @@ from spangrade.evaluator.derive.sync.update import (
     OpenStore,
     bring_up_to_date,
     count_sessions,
+    newest,
     stale,
     steps,
+    write_built,
 )
 from spangrade.evaluator.derive.sync.workers import (
     InOrder,
@@ -52,7 +59,6 @@ from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import ExitCode, InputError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.terminal import counted
-from spangrade.tracer.files import Part
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import BATCH_BYTES, Table, arrow_column, bytes_of
@@ -63,7 +69,6 @@ WRITE_BYTES = BATCH_BYTES  # that they have at most, but for the last batch of t
 _SQL = "spangrade.evaluator.derive.sync.sql"
 _MOST_SILENT = 200  # model calls without content whose stacks are told apart
 _MOST_WITHOUT_ID = 20  # traces in which a placeholder for an id is looked for
-_NOT_BUILDING = 2  # processes: up to this many only read files
 _SPAN_BYTES = 1_800  # of a span with messages, as OTLP/JSON
 
 _log = logging.getLogger("spangrade")
@@ -98,8 +103,8 @@ DEFAULT = Callbacks()
 class Intake:
     """The result of importing files into a database: the traces in them, the rows added, and the problems.
 
-    `is_new` says that there was no database. `in_order` gives work to the processes that `workers` ends, and
-    `building` the work on sessions: two processes do not gain what it costs to hand observations over.
+    `is_new` says that there was no database. `in_order` gives work to the processes that `workers` ends. By
+    the `settings` sessions are built where they are read, as long as they follow one another (`order`).
     """
 
     db: Path = Path()
@@ -109,13 +114,16 @@ class Intake:
     files_lost: int = 0
     is_new: bool = False
     in_order: InOrder = map
-    building: InOrder = map
+    settings: Settings | None = None
+    order: Order = field(default_factory=Order)
     held: HeldTraces = field(default_factory=HeldTraces)
     workers: ExitStack = field(default_factory=ExitStack)
 
     def count(self, batch: ReadBatch, on_problem: Callable[[Problem], None]) -> None:
         """Count the records of a batch, and report its problems."""
         self.traces |= batch.traces
+        if batch.part is not None:
+            self.order.add(batch.part)
         self.records_lost += sum(problem.dropped for problem in batch.problems) - batch.files_lost
         self.files_lost += batch.files_lost
         for problem in batch.problems:
@@ -148,10 +156,10 @@ def start_import(
     with ExitStack() as stack:
         workers = workers or default_workers(_spans_in(paths))
         in_order = stack.enter_context(workers_in_order(workers))
-        building = in_order if workers > _NOT_BUILDING else map
-        intake = Intake(db, is_new=not db.exists(), in_order=in_order, building=building)
+        intake = Intake(db, is_new=not db.exists(), in_order=in_order, settings=NO_SETTINGS)
         batches = _read_files(intake, paths, callbacks)
-        skipped = _until_rows(batches) if intake.is_new else []
+        with few_collections():
+            skipped = _until_rows(batches) if intake.is_new else []
         if skipped and not skipped[-1].rows and intake.incomplete:
             raise InputError(f"{db}: not created, because nothing could be imported")
         intake.workers = stack.pop_all()
@@ -183,10 +191,10 @@ def _read_files(intake: Intake, paths: Sequence[Path], callbacks: Callbacks) -> 
     """Yield the batches of files, in order; unreadable input is reported and counted."""
     sizes: deque[int] = deque()
 
-    def jobs() -> Iterator[Sequence[Part]]:
+    def jobs() -> Iterator[ReadJob]:
         for group in part_groups(paths):
             sizes.append(sum(part.size for part in group))
-            yield group
+            yield group, intake.settings if intake.order.is_by_session else None
 
     size, done = sum(map(_size, paths)), 0
     for batches in intake.in_order(read_parts if intake.in_order is map else read_parts_at_once, jobs()):
@@ -287,17 +295,12 @@ def import_batches(
                 if session_from is not None:
                     set_session_from(store, session_from)
                 apply(store, callbacks.configured)
+                intake.settings = settings_of(store)
         with few_collections():
             imported = _store_batches(open_store, intake, batches, before, callbacks)
         if imported is not None:  # a small one
             return imported
-        bring_up_to_date(
-            open_store,
-            in_order=intake.building,
-            held=intake.held,
-            spool=False,
-            on_share=callbacks.on_share,
-        )
+        bring_up_to_date(open_store, held=intake.held, spool=False, on_share=callbacks.on_share)
     with open_store() as store:
         return _imported(store, intake, before)
 
@@ -324,7 +327,7 @@ def _store_batches(
         callbacks.on_progress("deriving sessions")
         if intake.traces:
             _remember_import(store, intake.traces)
-        for _ in steps(store, intake.building, time.monotonic() + WINDOW_S, intake.held):
+        for _ in steps(store, until_s=time.monotonic() + WINDOW_S, held=intake.held):
             pass
         return None if stale(store) else _imported(store, intake, before)
 
@@ -389,7 +392,8 @@ def _remember_import(store: Store, traces: Iterable[str]) -> None:
 
 
 def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
-    """Store rows."""
+    """Store rows, and the sessions that were built of them."""
+    before = newest(store)
     tables: dict[Table, list[na.Array]] = {}
     for batch in batches:
         for table, rows in batch.tables.items():
@@ -401,6 +405,8 @@ def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
         intake.added.logs + added.logs,
         intake.added.duplicates + added.duplicates + repeated,
     )
+    parts = [batch.part for batch in batches if batch.part is not None]
+    write_built(store, parts, before, intake.held)
 
 
 def import_files(

@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeVar
 
 import nanoarrow as na
 
+from spangrade.evaluator.derive.settings import Settings
+from spangrade.evaluator.derive.sync.at_reading import BuiltPart, build_part
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span
@@ -21,7 +23,7 @@ PART = 8_000_000  # bytes; about 4,000 spans with messages
 class ReadBatch(NamedTuple):
     """The rows of some records of files.
 
-    `repeated` is the number of records that are among them already.
+    `repeated` is the number of records that are among them already, `part` what was built of them.
     """
 
     tables: dict[Table, na.Array]
@@ -30,6 +32,11 @@ class ReadBatch(NamedTuple):
     repeated: int
     problems: list[Problem]
     files_lost: int
+    part: BuiltPart | None
+
+
+# A group of parts, and the settings by which sessions are built of them; None if none are.
+ReadJob = tuple[Sequence[Part], Settings | None]
 
 
 def part_groups(paths: Iterable[Path]) -> Iterator[list[Part]]:
@@ -51,8 +58,9 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], float], size: float
         yield group
 
 
-def read_parts(group: Sequence[Part]) -> Iterator[ReadBatch]:
+def read_parts(job: ReadJob) -> Iterator[ReadBatch]:
     """Read a group of parts; yield their records in batches."""
+    group, settings = job
     problems: list[Problem] = []
     files_lost = 0
 
@@ -70,18 +78,23 @@ def read_parts(group: Sequence[Part]) -> Iterator[ReadBatch]:
                 problems.append(Problem(str(part.path), str(error).removeprefix(f"{part.path}: ")))
 
     for batch in batches(records()):
-        yield _read(batch, problems, files_lost)
+        yield _read(batch, problems, files_lost, settings)
         problems, files_lost = [], 0
     if problems or files_lost:
-        yield _read([], problems, files_lost)
+        yield _read([], problems, files_lost, None)
 
 
-def read_parts_at_once(group: Sequence[Part]) -> list[ReadBatch]:
+def read_parts_at_once(job: ReadJob) -> list[ReadBatch]:
     """Read a group of parts, for another process."""
-    return list(read_parts(group))
+    return list(read_parts(job))
 
 
-def _read(records: Sequence[Span | LogRecord], problems: list[Problem], files_lost: int) -> ReadBatch:
+def _read(
+    records: Sequence[Span | LogRecord],
+    problems: list[Problem],
+    files_lost: int,
+    settings: Settings | None,
+) -> ReadBatch:
     spans, logs = distinct(records)
     tables = table_rows(spans, logs)
     return ReadBatch(
@@ -91,6 +104,7 @@ def _read(records: Sequence[Span | LogRecord], problems: list[Problem], files_lo
         len(records) - len(spans) - len(logs),
         problems,
         files_lost,
+        None if settings is None else build_part(spans, logs, settings),
     )
 
 

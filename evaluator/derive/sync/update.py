@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import nanoarrow as na
@@ -34,6 +35,7 @@ from spangrade.evaluator.derive.settings import (
     differs,
     settings_of,
 )
+from spangrade.evaluator.derive.sync.at_reading import BuiltPart, together
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.link_traces import link_traces
 from spangrade.evaluator.derive.sync.observed import Observed, Trace, observe_records
@@ -143,6 +145,12 @@ class HeldTraces:
         self._traces: dict[str, tuple[TraceRange, Sequence[Observation]]] = {}
         self._size = 0
 
+    def start(self, settings: Settings) -> None:
+        """Hold nothing that was observed by other settings."""
+        if self.settings != settings:
+            self.clear()
+            self.settings = settings
+
     def add(self, stored: Mapping[str, StoredTrace], observed: Iterable[Observed], size: int) -> None:
         """Hold what a number of bytes shows of traces."""
         for trace, observations in observed:
@@ -203,10 +211,8 @@ def steps(
     """
     if derived_up_to(store) is None:
         forget(store)
-    settings, held = settings_of(store), HeldTraces() if held is None else held
-    if held.settings != settings:
-        held.clear()
-        held.settings = settings
+    held = HeldTraces() if held is None else held
+    held.start(settings_of(store))
     while (done := derived_up_to(store) or 0) < newest(store):
         if held.is_full:
             yield from _build_held(store, held, in_order, until_s)
@@ -220,22 +226,70 @@ def steps(
     yield from _build(store, _known(store, held), in_order, until_s)
 
 
-def _link(store: Store, held: HeldTraces, done: int, in_order: InOrder, until_s: float) -> Iterator[None]:
+def write_built(store: Store, parts: Sequence[BuiltPart], after: int, held: HeldTraces) -> None:
+    """Link what was stored after an arrival, and write those sessions of its parts that are whole.
+
+    The rest, and all where earlier records are to be derived first or by other settings, is left to `steps`.
+    """
+    if derived_up_to(store) is None and not after:
+        forget(store)
+    settings = settings_of(store)
+    read = together([part for part in parts if part.settings == settings])
+    if not read.traces or derived_up_to(store) != after:
+        return
+    held.start(settings)
+    while (done := derived_up_to(store) or 0) < newest(store):
+        deque(_link(store, held, done, map, math.inf, read.traces), maxlen=0)
+    for changed in _changed_traces(store, list(read.traces)):
+        logged_of = logged(store, changed)
+        whole = {
+            session_id
+            for session_id, traces in changed.items()
+            if session_id not in logged_of
+            and read.by_session.get(session_id) == frozenset(trace.range.trace_id for trace in traces)
+            and all(_is_whole(read.traces.get(trace.range.trace_id), trace, after) for trace in traces)
+        }
+        built = [session_id for session_id in read.built.session_ids if session_id in whole]
+        _replace(store, sorted(whole), BuiltSessions(built, read.built.rows))
+
+
+def _is_whole(trace: Trace | None, stored: StoredTrace, after: int) -> bool:
+    """Return whether a trace that was read is all that is stored of it, and arrived after a number."""
+    return trace is not None and stored.range.first_seq > after and stored.records == trace.records
+
+
+def _link(
+    store: Store,
+    held: HeldTraces,
+    done: int,
+    in_order: InOrder,
+    until_s: float,
+    read: Mapping[str, Trace] = MappingProxyType({}),
+) -> Iterator[None]:
     """Write where the next traces belong that got records, and which sessions changed; hold what they show.
 
     They are linked by their first new record. So all records up to that of the last one are linked then.
+    Those that were `read`, and are whole, are not read again.
     """
     settings, last = settings_of(store), min(newest(store), done + _SOUGHT)
     store.query(_sql("new_traces"), {"seq": done, "last": last})
     ((left,),) = store.query("SELECT count(*) FROM new_traces")
     rows = store.query("SELECT * FROM new_traces ORDER BY since LIMIT $most", {"most": _LISTED})
     new = [(row[0], StoredTrace(TraceRange(*row[1:4]), *row[4:])) for row in rows]
+    whole = {
+        stored.range.trace_id
+        for _, stored in new
+        if _is_whole(read.get(stored.range.trace_id), stored, done) and not stored.is_known
+    }
     groups: deque[tuple[dict[str, StoredTrace], int, int]] = deque()
+
+    def to_read(one: tuple[int, StoredTrace]) -> Sequence[StoredTrace]:
+        return () if one[1].range.trace_id in whole else one[1:]
 
     def jobs() -> Iterator[RowsJob]:
         nonlocal left
-        for group in in_batches(new, lambda one: one[1].records, AT_ONCE):
-            for some, found, size in _read(store, group, lambda one: one[1:]):
+        for group in in_batches(new, lambda one: sum(trace.records for trace in to_read(one)), AT_ONCE):
+            for some, found, size in _read(store, group, to_read):
                 groups.append(({trace.range.trace_id: trace for _, trace in some}, size, some[-1][0]))
                 left -= len(some)
                 yield found, settings
@@ -244,7 +298,7 @@ def _link(store: Store, held: HeldTraces, done: int, in_order: InOrder, until_s:
 
     for observed in _in_order(in_order, observe_rows, jobs()):
         stored, size, upto = groups.popleft()
-        traces = [trace for trace, _ in observed]
+        traces = [read[one] for one in stored if one in whole] + [trace for trace, _ in observed]
         linked, changed = linked_traces(store, traces)
         with store.transaction():
             write_traces(store, traces, linked, stored)
@@ -346,13 +400,18 @@ def _build(store: Store, known: Iterable[_Known], in_order: InOrder, until_s: fl
 
     for built in _in_order(in_order, build, jobs()):
         session_ids = groups.popleft()
-        with store.transaction():
-            replace_sessions(store, session_ids, built)
-            store.query(
-                "DELETE FROM derived.changed WHERE session_id IN (FROM built)",
-                built=arrow_column("session_id", session_ids),
-            )
+        _replace(store, session_ids, built)
         yield set(built.session_ids)
+
+
+def _replace(store: Store, session_ids: Sequence[str], built: BuiltSessions) -> None:
+    """Replace the rows of sessions that changed."""
+    with store.transaction():
+        replace_sessions(store, session_ids, built)
+        store.query(
+            "DELETE FROM derived.changed WHERE session_id IN (FROM built)",
+            built=arrow_column("session_id", session_ids),
+        )
 
 
 def build(job: tuple[Recorded, StoredRows | None]) -> BuiltSessions:
