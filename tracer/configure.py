@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spangrade.tracer import semconv
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.installation import needing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -200,7 +201,8 @@ def _otlp_exporter(endpoint: str | None) -> SpanExporter:
     """Return an OTLP exporter; without an endpoint, the exporter reads the environment."""
     protocol = next(filter(None, map(os.environ.get, _PROTOCOL_VARIABLES)), "http/protobuf")
     if protocol == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
+        with needing("OTLP over gRPC", "grpc"):
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
 
         return OverGRPC(endpoint=endpoint)
     if protocol == "http/protobuf":

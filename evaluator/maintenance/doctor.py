@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 import socket
 import sys
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.maintenance.lint import Finding
 from spangrade.tracer.base.errors import SpangradeError
-from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.installation import is_installed, to_install
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.spool import has_receiver, waiting
 from spangrade.tracer.store.stored import Stored
@@ -26,8 +25,10 @@ EXTRAS = {
     "view": ("nh3", "pages"),
     "serve": ("prometheus_client", "the receiver"),
     "stats": ("scipy", "intervals and gates of compare"),
+    "gemini": ("google.genai", "a judge on Gemini"),
     "openai": ("openai", "a judge on OpenAI's API"),
     "anthropic": ("anthropic", "a judge on Anthropic's API"),
+    "grpc": ("opentelemetry.exporter.otlp.proto.grpc", "spans sent over gRPC"),
     "lake": ("obstore", "a lake"),
 }
 _RECEIVER = "http://127.0.0.1:4318"
@@ -57,7 +58,7 @@ def examine(
     yield Checked("python", f"{platform.python_version()} at {sys.executable}")
     yield Checked("duckdb", version("duckdb"))
     for extra, (module, what) in EXTRAS.items():
-        there = importlib.util.find_spec(module) is not None
+        there = is_installed(module)
         advice = None if there else to_install(extra)
         yield Checked(f"extra {extra}", f"{what}: {'installed' if there else 'not installed'}", advice)
     yield Checked(

@@ -27,6 +27,7 @@ from opentelemetry.util._once import Once
 import spangrade
 from spangrade import InputError, tracer
 from spangrade.tracer import _content, configure
+from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.store import Store
 
 
@@ -137,6 +138,15 @@ def test_the_endpoint_is_taken_from_opentelemetrys_variables(
     emit(configure())
     assert received == [("/v1/traces", "span")]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_grpc_without_its_extra_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    missing = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(InputError) as refused:
+        configure("agent", endpoint="http://127.0.0.1:4317")
+    assert str(refused.value) == f"OTLP over gRPC needs {missing}: {to_install('grpc')}"
 
 
 def test_grpc_is_spoken_where_the_protocol_says_so(monkeypatch):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,14 @@ def needing(what: str, *extras: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise InputError(f"{what} needs {error.name}: {to_install(*extras)}") from None
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module can be imported, by its dotted name; what is above it is imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def to_install(*extras: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors, client_of
 from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
@@ -20,11 +21,12 @@ from spangrade.evaluator.judge.protocol import (
     Question,
     billed,
 )
-from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.installation import is_installed
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 _TIMEOUT_S = 30.0
 
 
@@ -66,7 +68,7 @@ class AnthropicJudge:
         """Raise UnknownJudgeModel if Anthropic does not have the model; see `ModelCheck`."""
         try:
             client = self._client.with_options(timeout=CHECK_TIMEOUT_S, max_retries=0)
-        except JudgeUnavailable:
+        except (JudgeUnavailable, JudgeError):
             return
         from anthropic import AnthropicError, APIStatusError
 
@@ -75,10 +77,10 @@ class AnthropicJudge:
 
     @functools.cached_property
     def _client(self) -> AsyncAnthropic:
-        try:
+        if not (is_installed("anthropic") or self._api_key or any(map(os.environ.get, _KEYS))):
+            raise JudgeUnavailable(f"judge {self.name}: no key; set ANTHROPIC_API_KEY")
+        with client_of("anthropic", self.name):
             from anthropic import AnthropicError, AsyncAnthropic
-        except ImportError as error:
-            raise JudgeUnavailable(f"judge {self.name}: {to_install('anthropic')}") from error
         try:
             client = AsyncAnthropic(
                 base_url=self._base_url, api_key=self._api_key, timeout=_TIMEOUT_S, max_retries=4

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spangrade.converters.spans.provider_values import gemini_usage
-from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, status_error
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_of, status_error
 from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
@@ -22,14 +22,17 @@ from spangrade.evaluator.judge.protocol import (
     UserQuestion,
     billed,
 )
+from spangrade.tracer.base.installation import is_installed
 
 if TYPE_CHECKING:
     from google.genai import Client
     from google.genai.types import GenerateContentResponse, HttpOptions
 
+_CLIENT = "google.genai"
 DEFAULT_MODEL = "gemini-3.8-flash"
 _TIMEOUT_MS = 30_000
 _KEYS = ("GEMINI_", "GOOGLE_")  # how the names of all variables begin that the client takes a key from
+_PLAIN_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI")  # where no client can tell
 _NO_KEY = "no key; set GEMINI_API_KEY (or GOOGLE_API_KEY, or Vertex AI's variables)"
 
 
@@ -49,8 +52,9 @@ class GeminiJudge:
     async def ask(self, question: Question) -> Judgement:
         """Return the verdict; see `Judge.ask`."""
         self.require_key()
-        from google.auth.exceptions import GoogleAuthError
-        from google.genai import errors, types
+        with client_of("gemini", self.name):
+            from google.auth.exceptions import GoogleAuthError
+            from google.genai import errors, types
 
         system, message = render(question)
         try:
@@ -78,6 +82,8 @@ class GeminiJudge:
 
     async def check_model(self) -> None:
         """Raise UnknownJudgeModel if Gemini does not have the model; see `ModelCheck`."""
+        if not is_installed(_CLIENT):
+            return
         from google.auth.exceptions import GoogleAuthError
         from google.genai import errors, types
 
@@ -104,7 +110,8 @@ class GeminiJudge:
 
     def require_key(self) -> None:
         """Raise JudgeUnavailable if nothing can be a key: to import the client for that takes 1 s."""
-        if self._http_options is None and not any(name.startswith(_KEYS) for name in os.environ):
+        begin = _KEYS if is_installed(_CLIENT) else _PLAIN_KEYS
+        if self._http_options is None and not any(name.startswith(begin) for name in os.environ):
             raise JudgeUnavailable(f"judge {self.name}: {_NO_KEY}")
 
     @functools.cached_property

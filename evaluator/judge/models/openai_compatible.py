@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors
+from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors, client_of
 from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
@@ -22,7 +22,6 @@ from spangrade.evaluator.judge.protocol import (
     UserQuestion,
     billed,
 )
-from spangrade.tracer.base.installation import to_install
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -72,7 +71,7 @@ class OpenAICompatibleJudge:
         """Raise UnknownJudgeModel if the server does not have the model; see `ModelCheck`."""
         try:
             client = self._client.with_options(timeout=CHECK_TIMEOUT_S, max_retries=0)
-        except JudgeUnavailable:
+        except (JudgeUnavailable, JudgeError):
             return
         from openai import APIStatusError, OpenAIError
 
@@ -85,14 +84,13 @@ class OpenAICompatibleJudge:
 
     @functools.cached_property
     def _client(self) -> AsyncOpenAI:
-        try:
-            from openai import AsyncOpenAI
-        except ImportError as error:
-            raise JudgeUnavailable(f"judge {self.name}: {to_install('openai')}") from error
         if not self._api_key and not self._base_url:
             raise JudgeUnavailable(
                 f"judge {self.name}: no key; set OPENAI_API_KEY, or OPENAI_BASE_URL to a server of your own"
             )
+        with client_of("openai", self.name):
+            from openai import AsyncOpenAI
+
         return AsyncOpenAI(
             base_url=self._base_url, api_key=self._api_key or "none", timeout=_TIMEOUT_S, max_retries=4
         )

@@ -6,8 +6,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from spangrade.evaluator.judge.protocol import JudgeError, UnknownJudgeModel
+from spangrade.tracer.base.installation import to_install
 
 CHECK_TIMEOUT_S = 5  # for the check of a model, without retries
+
+
+@contextmanager
+def client_of(extra: str, judge: str) -> Iterator[None]:
+    """Import the client that an extra brings; raise JudgeError with how to install it if it is missing.
+
+    There is a key, so that somebody wants to be judged: unlike a missing key, this is no reason to skip.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise JudgeError(f"judge {judge} needs {error.name}: {to_install(extra)}") from error
 
 
 def status_error(

@@ -18,10 +18,12 @@ from spangrade.evaluator.judge import (
     JudgeUnavailable,
     Spent,
     UnknownJudgeModel,
+    load_judge,
     rate,
     same_meaning,
     satisfies,
 )
+from spangrade.tracer.base.installation import to_install
 
 # --- what is asked, and what is made of the answer
 
@@ -195,6 +197,32 @@ print("google.genai" in sys.modules)
         "judge gemini/m: no key; set GEMINI_API_KEY (or GOOGLE_API_KEY, or Vertex AI's variables)",
         "False",
     ], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("judge", "package", "extra", "key"),
+    [
+        ("gemini", "google.genai", "gemini", "GEMINI_API_KEY"),
+        ("anthropic", "anthropic", "anthropic", "ANTHROPIC_API_KEY"),
+        ("openai", "openai", "openai", "OPENAI_API_KEY"),
+    ],
+)
+async def test_a_key_without_the_client_is_an_error_that_names_the_extra(
+    monkeypatch, judge, package, extra, key
+):
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "of something else")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(JudgeUnavailable, match=f"^judge {judge}/m: no key; set {key}"):
+        await JudgeRun(load_judge(f"{judge}/m")).ask(QUESTION)
+    monkeypatch.setenv(key, "a key")
+    run = JudgeRun(load_judge(f"{judge}/m"))
+    run.check_model()
+    with pytest.raises(JudgeError) as broken:
+        await run.ask(QUESTION)
+    assert str(broken.value) == f"judge {judge}/m needs {package}: {to_install(extra)}"
+    assert broken.value.exit_code is ExitCode.BROKEN
 
 
 async def test_google_api_key_is_a_key_too(gemini, monkeypatch):

@@ -19,6 +19,7 @@ from spangrade.evaluator.apps.server.grade.totals import (
 )
 from spangrade.tracer import semconv
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.installation import needing
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs.export import LogRecordExporter
@@ -148,7 +149,8 @@ def metrics_of(totals: Mapping[Key, Total], now_ns: int) -> list[Metric]:
 
 def _log_exporter(endpoint: str | None) -> LogRecordExporter:
     if _protocol("LOGS") == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as OverGRPC
+        with needing("OTLP over gRPC", "grpc"):
+            from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as OverGRPC
 
         return OverGRPC(endpoint)
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as OverHTTP
@@ -158,7 +160,8 @@ def _log_exporter(endpoint: str | None) -> LogRecordExporter:
 
 def _metric_exporter() -> MetricExporter:
     if _protocol("METRICS") == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as OverGRPC
+        with needing("OTLP over gRPC", "grpc"):
+            from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as OverGRPC
 
         return OverGRPC()
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as OverHTTP
