@@ -36,6 +36,7 @@ def test_the_eight_lines_of_the_readme_are_red_and_green_once_the_reply_is_right
         timeout=120,
     )
     assert (done.returncode, reason in done.stdout, done.stderr) == (1, True, ""), done
+    assert (tmp_path / "spangrade.duckdb").stat().st_size < 1_500_000
     agent = tmp_path / "agent.py"
     agent.write_text(agent.read_text().replace("is on its way", "is shipped"))
     monkeypatch.chdir(tmp_path)
