@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from typing import TYPE_CHECKING, Any
 
 from spangrade.tracer.base.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 
 @contextmanager
@@ -39,6 +39,8 @@ def to_install(*extras: str) -> str:
     It names what spangrade was installed from, by the record that installers leave (PEP 610). Without one, or
     where that is gone, it names the packages of the extras: an index may have another package of this name.
     """
+    from importlib.metadata import PackageNotFoundError, distribution  # takes 20 ms to import
+
     try:
         installed = distribution("spangrade")
     except PackageNotFoundError:
@@ -49,6 +51,9 @@ def to_install(*extras: str) -> str:
 
 def _source(record: Mapping[str, Any], extras: str) -> str | None:
     """Return what to install in place of the package's name, None if nobody knows or it is gone."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     url = record.get("url", "")
     path = Path(url2pathname(urlsplit(url).path))
     if url.startswith("file:") and not path.exists():
