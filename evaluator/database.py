@@ -917,7 +917,7 @@ class Database:
 
         Raises InputError if there is no such run, if both are one run, for a choice of sessions that cannot
         be used or that no graded session meets, for two that some but not all sessions meet both, for a
-        metric or condition that cannot be used, and if scipy is not installed.
+        metric or condition that cannot be used, and for a condition that needs scipy, which is not installed.
         """
         from spangrade.evaluator.grading.selection import chosen_ids, unrecorded
         from spangrade.evaluator.statistics.comparison.by import chosen_by

@@ -46,7 +46,7 @@ def outcomes(questions: int) -> tuple[Any, Any]:
 def passing(questions: int, margin: float) -> Any:
     """Return which outcomes pass: their p-value depends on the score alone, so its bound is searched for."""
     gained, lost = outcomes(questions)
-    scores = score(gained, lost, questions, -margin)
+    scores = np.vectorize(score)(gained, lost, questions, -margin)
     order = np.argsort(-scores)
     low, high = 0, len(order)  # how many pass, the first of the order
     while low < high:
@@ -77,7 +77,7 @@ def worst_error(which: Any, questions: int, margin: float) -> float:
 
 def plain(questions: int, margin: float) -> Any:
     """Return which outcomes pass by Tango's score alone."""
-    return score(*outcomes(questions), questions, -margin) >= QUANTILE
+    return np.vectorize(score)(*outcomes(questions), questions, -margin) >= QUANTILE
 
 
 @cache

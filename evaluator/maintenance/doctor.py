@@ -24,7 +24,7 @@ from spangrade.tracer.store.stored import Stored
 EXTRAS = {
     "view": ("nh3", "pages"),
     "serve": ("prometheus_client", "the receiver"),
-    "stats": ("scipy", "intervals and gates of compare"),
+    "stats": ("scipy", "intervals of means, judges and trends"),
     "gemini": ("google.genai", "a judge on Gemini"),
     "openai": ("openai", "a judge on OpenAI's API"),
     "anthropic": ("anthropic", "a judge on Anthropic's API"),

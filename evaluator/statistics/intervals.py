@@ -9,22 +9,25 @@ proportions result from adding two successes and two failures", The American Sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from math import sqrt
 from statistics import NormalDist
 
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.installation import is_installed, to_install
 
 ERROR = 0.05
 CONFIDENCE = 1 - ERROR
 QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
+class ScipyMissingError(InputError):
+    """What is asked for needs scipy, which is not installed."""
+
+
 def check_scipy(what: str) -> None:
-    """Raise InputError if scipy, which `what` needs, is not installed."""
-    if find_spec("scipy") is None:
-        raise InputError(f"{what} needs scipy: {to_install('stats')}")
+    """Raise ScipyMissingError if scipy, which `what` needs, is not installed."""
+    if not is_installed("scipy"):
+        raise ScipyMissingError(f"{what} needs scipy: {to_install('stats')}")
 
 
 def wilson_interval(passed: float, runs: float, quantile: float = QUANTILE) -> tuple[float, float]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.apps.audit.options import LEAST_SESSIONS
 from spangrade.evaluator.statistics.intervals import student_quantile
-from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.installation import is_installed, to_install
 
 _FAILING = 0.001  # share of good sessions that may exceed a limit; a question may have two of them
 _MULTIPLE = 4.0  # of the usual: what a limit is to catch, in more than 90% of such sessions
@@ -50,7 +49,7 @@ def limit_of(values: Sequence[float], spread: Spread, slack: float) -> float | s
     number = len(values)
     if number < LEAST_SESSIONS:
         return f"{number} of the {LEAST_SESSIONS} sessions that a limit needs"
-    if find_spec("scipy") is None:
+    if not is_installed("scipy"):
         return f"it needs scipy: {to_install('stats')}"
     usual = fmean(map(math.log, values))
     own = math.sqrt(_squares(values) / (number - 1))

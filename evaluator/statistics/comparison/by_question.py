@@ -8,6 +8,8 @@ from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from spangrade.evaluator.statistics.comparison.columns import columns
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -24,8 +26,7 @@ class ByQuestion:
     @classmethod
     def of(cls, given: EachQuestion) -> ByQuestion:
         """Return the values of each question, if they are not columns yet."""
-        import numpy as np
-
+        np = columns()
         if isinstance(given, ByQuestion):
             return given
         counts = np.fromiter(map(len, given), int, len(given))
@@ -56,16 +57,14 @@ class ByQuestion:
 
     def filled(self, value: float, missing: NDArray[Any]) -> ByQuestion:
         """Return the questions with as many more of this value as `missing` has of each."""
-        import numpy as np
-
+        np = columns()
         ends = self.counts.cumsum()
         return ByQuestion(np.insert(self.values, ends.repeat(missing), value), self.counts + missing)
 
     def is_same_as(self, other: ByQuestion) -> bool:
         """Return whether each question has the same values."""
-        import numpy as np
-
-        return np.array_equal(self.counts, other.counts) and np.array_equal(self.values, other.values)
+        are_equal = columns().array_equal
+        return bool(are_equal(self.counts, other.counts) and are_equal(self.values, other.values))
 
 
 EachQuestion: TypeAlias = "Sequence[Sequence[float]] | ByQuestion"
@@ -85,8 +84,7 @@ class AtPlaces(Mapping[str, Values]):
     @cached_property
     def by_place(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The places in ascending order, and the values there."""
-        import numpy as np
-
+        np = columns()
         places = np.asarray(self._places)
         order = places.argsort()
         return places[order], np.asarray(self._values)[order]

@@ -21,6 +21,7 @@ from spangrade.evaluator.statistics.comparison.changes import (
 )
 from spangrade.evaluator.statistics.comparison.differences import (
     Difference,
+    NeedsScipy,
     Tested,
     TooLittle,
     holm,
@@ -45,7 +46,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     is_judged,
     measured,
 )
-from spangrade.evaluator.statistics.intervals import ERROR, check_scipy
+from spangrade.evaluator.statistics.intervals import ERROR, ScipyMissingError
 from spangrade.tracer.base.errors import InputError
 
 _Question = tuple[str, tuple[Graded, ...], tuple[Graded, ...]]  # its id, its sessions in both samples
@@ -223,11 +224,12 @@ def compare(
 
     `passed` is tested alone, then the metrics of conditions as one family, then all others as one.
 
+    Without scipy, shares are tested as with it; of what takes Student's t or a bootstrap there is the mean.
+
     Questions that expect something else in the second sample, and metrics that were measured by another
     version, gate or judge, are compared only with `allow_changed`. Raises InputError for a metric that
-    neither has, and if scipy is not installed.
+    neither has.
     """
-    check_scipy("a comparison")
     measured_in = [dict.fromkeys([*one.values, *one.unknown]) for one in (first, second)]
     with_values = dict.fromkeys([*first.values, *second.values])
     names = [name for name in with_values if all(name in each for each in measured_in)]
@@ -339,7 +341,10 @@ def _metric_change(
         same = "the same sessions and values"
         tested: Tested | TooLittle = Tested(0.0, lambda _: (0.0, 0.0), 1.0, len(known[0]), same)
     else:
-        tested = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
+        try:
+            tested = difference_of(*known, info, is_paired=pairs.is_paired, error=error)
+        except ScipyMissingError as missing:
+            tested = NeedsScipy(str(missing))
     means = [fmean(side.means.tolist()) if len(side) else None for side in known]
     note = "; ".join(changes_of_metric(name, first, second, changed))
     return MetricChange(
@@ -364,18 +369,23 @@ def _judge_error(name: str, first: Sample, second: Sample) -> MeasuredError | No
 
 
 def _corrected(changes: Sequence[MetricChange], named: Collection[str]) -> list[MetricChange]:
-    """Return the changes with their p-values corrected for the number of metrics of their family."""
+    """Return the changes with their p-values corrected for the number of metrics of their family.
+
+    What only scipy tests counts where it is not installed, too: as if it showed nothing.
+    """
     named = {*named, *(name.rpartition(".")[0] for name in named)}
     families: dict[int, list[int]] = {}
     for index, change in enumerate(changes):
-        if change.tested.p_value is not None:
+        if change.tested.p_value is not None or isinstance(change.tested, NeedsScipy):
             family = 0 if change.metric == PASSED else 1 if change.metric in named else 2
             families.setdefault(family, []).append(index)
     corrected = list(changes)
     for indexes in families.values():
-        p_values = holm([changes[index].tested.p_value or 0.0 for index in indexes])
-        for index, (p_value, error) in zip(indexes, p_values, strict=True):
-            corrected[index] = changes[index]._replace(corrected_p=p_value, error=error)
+        tested = [changes[index].tested for index in indexes]
+        p_values = holm([1.0 if isinstance(one, NeedsScipy) else one.p_value or 0.0 for one in tested])
+        for index, one, (p_value, error) in zip(indexes, tested, p_values, strict=True):
+            if not isinstance(one, NeedsScipy):
+                corrected[index] = changes[index]._replace(corrected_p=p_value, error=error)
     return corrected
 
 

@@ -32,14 +32,17 @@ generalization of 'Student's' problem when several different population variance
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spangrade.evaluator.statistics.comparison.by_question import ByQuestion, EachQuestion
+from spangrade.evaluator.statistics.comparison.columns import columns
 from spangrade.evaluator.statistics.comparison.exact import ALPHA, MAX_EXACT, at_least_p, at_most_p, interval
 from spangrade.evaluator.statistics.intervals import (
     ERROR,
+    check_scipy,
     exchange_p_value,
     student_p_value,
     student_quantile,
@@ -176,6 +179,10 @@ class TooLittle(NamedTuple):
         return self
 
 
+class NeedsScipy(TooLittle):
+    """What has no interval and no p-value because scipy, which has its test, is not installed."""
+
+
 class _Scale(NamedTuple):
     """How values are compared: divided by `span`, as logarithms, with questions added (`is_adjusted`)."""
 
@@ -185,9 +192,10 @@ class _Scale(NamedTuple):
 
     def means(self, side: ByQuestion) -> NDArray[Any]:
         """Return the mean of the values of each question on the scale."""
-        import numpy as np
-
-        return (side.mapped(np.log) if self.is_log else side).means / self.span
+        if self.is_log:
+            check_scipy("an interval of a factor")
+            side = side.mapped(columns().log)
+        return side.means / self.span
 
 
 def paired_difference(
@@ -196,11 +204,10 @@ def paired_difference(
     """Return the difference between two samples of the same questions, or why there is too little data.
 
     Without bounds it is that of the geometric means, as a factor. `first` and `second` have the values of
-    each question, `bounds` the metric's lowest and highest possible value. Raises InputError if scipy is not
-    installed.
+    each question, `bounds` the metric's lowest and highest possible value. Raises ScipyMissingError if it
+    takes scipy and that is not installed: shares, and what has bounds and few questions, do not.
     """
-    import numpy as np
-
+    np = columns()
     sides = ByQuestion.of(first), ByQuestion.of(second)
     questions = len(sides[0])
     if not questions:
@@ -238,10 +245,9 @@ def unpaired_difference(
     """Return the difference between two samples of different questions, or why there is too little data.
 
     `first` and `second` have the values of each question; `bounds` are those of `paired_difference`. Raises
-    InputError if scipy is not installed.
+    ScipyMissingError as that does.
     """
-    import numpy as np
-
+    np = columns()
     sides = ByQuestion.of(first), ByQuestion.of(second)
     questions = min(map(len, sides))
     if not questions:
@@ -345,9 +351,7 @@ def _is_binary(values: NDArray[Any], bounds: tuple[float, float]) -> bool:
 
 def _mostly_one(values: NDArray[Any]) -> bool:
     """Return whether more than half of the values are the same."""
-    import numpy as np
-
-    return bool(np.unique(values, return_counts=True)[1].max() > len(values) / 2)
+    return Counter(values.tolist()).most_common(1)[0][1] > len(values) / 2
 
 
 def _distances(scale: _Scale, sides: tuple[ByQuestion, ByQuestion]) -> NDArray[Any]:

@@ -10,20 +10,17 @@ Sources: T. Tango, "Equivalence test and confidence interval for the difference 
 paired-sample design", Statistics in Medicine 17 (1998). J. P. Hsueh, J. J. Liu, J. J. Chen, "Unconditional
 exact tests for equivalence or noninferiority for paired binary endpoints", Biometrics 57 (2001).
 
-It needs scipy; `compare` says so if it is not installed.
+By `math` alone: a comparison of what passed needs neither scipy nor numpy.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
 
 from spangrade.evaluator.statistics.intervals import ERROR
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_EXACT = 300  # questions: 0.03 s a test; beyond, Tango's score errs in at most 2.9% instead of 2.5%
 ALPHA = ERROR / 2
@@ -31,6 +28,8 @@ _SHARES = 80  # of questions that may differ, at which the chance is computed, a
 _ROUNDING = 1e-9
 _NEAR = 0.01  # how far the bound of Tango's score is from the exact one, mostly
 _PRECISION = 1e-4  # of a bound
+_TINY = 1e-280  # below it a product of chances loses its digits
+_LOST_DIGITS = 1e-18
 _NEGLIGIBLE = 1e-13  # a chance: 300 of them change no digit of a p-value that is shown
 
 
@@ -61,59 +60,122 @@ def interval(gained: float, lost: float, questions: int, error: float = 2 * ALPH
     return _lowest(gained, lost, questions, error / 2), -_lowest(lost, gained, questions, error / 2)
 
 
-def score(gained: Any, lost: Any, questions: int, difference: float) -> Any:
-    """Return how many standard errors the data are above a difference, by Tango's score: numbers or arrays.
+def score(gained: float, lost: float, questions: int, difference: float) -> float:
+    """Return how many standard errors the data are above a difference, by Tango's score.
 
     It is 0 where there is neither a distance nor an error.
     """
-    import numpy as np
-
     linear = (2 * questions - gained + lost) * difference - gained - lost
     constant = -lost * difference * (1 - difference)
-    root = np.sqrt(np.maximum(linear * linear - 8 * questions * constant, 0.0))
+    root = math.sqrt(max(linear * linear - 8 * questions * constant, 0.0))
     share_lost = (root - linear) / (4 * questions)
     variance = questions * (2 * share_lost + difference * (1 - difference))
-    distance = gained - lost - questions * difference
-    return np.where(variance > _ROUNDING, distance / np.sqrt(np.maximum(variance, _ROUNDING)), 0.0)
+    if variance <= _ROUNDING:
+        return 0.0
+    return (gained - lost - questions * difference) / math.sqrt(variance)
 
 
 def _exact_p(gained: int, lost: int, questions: int, difference: float) -> float:
     """Return the highest chance of a score at least as high, over the shares of questions that may differ."""
-    import numpy as np
-
-    gains = np.arange(questions + 1)[:, None]
-    losses = np.arange(questions + 1)[None, :]
-    observed = float(score(gained, lost, questions, difference))
-    is_extreme = score(gains, losses, questions, difference) >= observed - _ROUNDING
-    is_extreme &= gains + losses <= questions
-    most_lost = is_extreme.sum(axis=1) - 1  # the score falls with every loss: fewer are extreme too
+    most_lost = _most_lost(score(gained, lost, questions, difference) - _ROUNDING, questions, difference)
     lowest, highest = max(0.0, -difference), (1 - difference) / 2
     # Closer at the ends, where the chance changes most.
-    spaced = (1 - np.cos(np.linspace(0, math.pi, _SHARES))) / 2
-    shares = lowest + (highest - lowest) * spaced
-    chances = _chances(most_lost, questions, shares, difference)
-    best = int(chances.argmax())
-    beside = np.linspace(shares[max(best - 1, 0)], shares[min(best + 1, _SHARES - 1)], _SHARES)
-    return min(1.0, float(max(chances[best], _chances(most_lost, questions, beside, difference).max())))
+    last = _SHARES - 1
+    shares = [lowest + (highest - lowest) * (1 - math.cos(math.pi * at / last)) / 2 for at in range(_SHARES)]
+    chances = [_chance(most_lost, questions, share, difference) for share in shares]
+    best = chances.index(max(chances))
+    low, high = shares[max(best - 1, 0)], shares[min(best + 1, last)]
+    beside = (low + (high - low) * at / last for at in range(_SHARES))
+    return min(1.0, max(chances[best], *(_chance(most_lost, questions, each, difference) for each in beside)))
 
 
-def _chances(
-    most_lost: NDArray[Any], questions: int, shares: NDArray[Any], difference: float
-) -> NDArray[Any]:
-    """Return for each share of lost questions the chance of at most `most_lost` losses beside each gain."""
-    import numpy as np
-    from scipy.special import bdtr, gammaln, xlog1py, xlogy
+def _most_lost(least: float, questions: int, difference: float) -> list[int]:
+    """Return for each number of gains how many losses leave the score at `least`, -1 if none does."""
+    found = []
+    losses = -1
+    for gains in range(questions + 1):  # the score falls with every loss, and mostly rises with a gain
+        losses = min(losses, questions - gains)
+        while losses >= 0 and score(gains, losses, questions, difference) < least:
+            losses -= 1
+        while losses < questions - gains and score(gains, losses + 1, questions, difference) >= least:
+            losses += 1
+        found.append(losses)
+    return found
 
-    gained, lost = np.broadcast_arrays(np.clip(shares + difference, 0.0, 1.0), shares)
-    gains = np.flatnonzero(most_lost >= 0)[:, None]
-    ways = gammaln(questions + 1) - gammaln(gains + 1) - gammaln(questions - gains + 1)
-    chances = np.exp(ways + xlogy(gains, gained) + xlog1py(questions - gains, -gained))
-    row, column = np.nonzero(chances > _NEGLIGIBLE)
-    of_rest = np.clip(lost[column] / np.maximum(1 - gained[column], _NEGLIGIBLE), 0.0, 1.0)
-    at = gains[row, 0]
-    chances[chances <= _NEGLIGIBLE] = 0.0
-    chances[row, column] *= bdtr(most_lost[at].astype(float), questions - at, of_rest)
-    return chances.sum(axis=0)  # type: ignore[no-any-return]
+
+def _chance(most_lost: Sequence[int], questions: int, share: float, difference: float) -> float:
+    """Return the chance of at most `most_lost` losses beside each gain, if this share is lost."""
+    gained = min(max(share + difference, 0.0), 1.0)
+    of_rest = min(max(share / max(1 - gained, _NEGLIGIBLE), 0.0), 1.0)
+    first, weights = _most_likely(questions, gained)
+    total = 0.0
+    before, at_most, edge = (
+        -1,
+        0.0,
+        0.0,
+    )  # the chances of at most, and of exactly, `before` losses of the rest
+    for gains, weight in enumerate(weights, first):
+        losses, rest = most_lost[gains], questions - gains
+        if losses < 0:
+            continue
+        if losses >= rest or not 0 < of_rest < 1:
+            before, at_most = -1, float(losses >= rest or of_rest == 0)
+        elif before < 0 or losses < before or edge < _TINY:
+            at_most, edge = _binomial_sum(losses, rest, of_rest), _binomial(losses, rest, of_rest)
+            before = losses
+        else:  # one question less, and then the losses that may come on top: nothing is subtracted
+            edge *= (rest + 1 - before) / ((rest + 1) * (1 - of_rest))
+            at_most += of_rest * edge
+            while before < losses:
+                edge *= (rest - before) * of_rest / ((before + 1) * (1 - of_rest))
+                at_most += edge
+                before += 1
+        total += weight * at_most
+    return total
+
+
+def _most_likely(number: int, chance: float) -> tuple[int, list[float]]:
+    """Return the first number of successes whose chance is not negligible, and the chances from there on."""
+    middle = min(int((number + 1) * chance), number)
+    above = [_binomial(middle, number, chance)]
+    if chance in (0.0, 1.0):
+        return middle, above
+    odds = chance / (1 - chance)
+    for successes in range(middle, number):
+        above.append(above[-1] * odds * (number - successes) / (successes + 1))
+        if above[-1] <= _NEGLIGIBLE:
+            break
+    below = [above[0]]
+    for successes in range(middle, 0, -1):
+        below.append(below[-1] * successes / (odds * (number - successes + 1)))
+        if below[-1] <= _NEGLIGIBLE:
+            break
+    return middle + 1 - len(below), [*below[:0:-1], *above]
+
+
+def _binomial_sum(most: int, number: int, chance: float) -> float:
+    """Return the chance of at most this number of successes."""
+    term = total = _binomial(most, number, chance)
+    if term < _TINY:
+        return float(most > number * chance)
+    against = (1 - chance) / chance
+    for successes in range(most, 0, -1):
+        term *= against * successes / (number - successes + 1)
+        total += term
+        if term < _LOST_DIGITS * total:
+            break
+    return total
+
+
+def _binomial(successes: int, number: int, chance: float) -> float:
+    """Return the chance of this number of successes."""
+    if chance in (0.0, 1.0):
+        return float(successes == number * chance)
+    ways = _LOG_FACTORIALS[number] - _LOG_FACTORIALS[successes] - _LOG_FACTORIALS[number - successes]
+    return math.exp(ways + successes * math.log(chance) + (number - successes) * math.log1p(-chance))
+
+
+_LOG_FACTORIALS = [math.lgamma(each + 1) for each in range(MAX_EXACT + 1)]
 
 
 @lru_cache(maxsize=1024)
@@ -127,7 +189,6 @@ def _lowest(gained: float, lost: float, questions: int, alpha: float) -> float:
 
 def _root(gained: float, lost: float, questions: int, alpha: float) -> float:
     """Return the difference at which the p-value is `alpha`, to within `_PRECISION`."""
-    from scipy.optimize import brentq
 
     def excess(difference: float) -> float:
         return at_least_p(gained, lost, questions, difference) - alpha
@@ -146,10 +207,42 @@ def _root(gained: float, lost: float, questions: int, alpha: float) -> float:
         low = max(low - (high - low), -1 + _ROUNDING)
     if excess(low) > 0:
         return -1.0
-    return high if excess(high) < 0 else float(brentq(excess, low, high, xtol=_PRECISION))
+    return high if excess(high) < 0 else _zero(excess, low, high)
 
 
-def _normal_p(distance: Any) -> float:
-    from scipy.special import ndtr
+def _zero(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function is 0 whose values at `low` and `high` have two signs, to within `_PRECISION`.
 
-    return float(ndtr(-distance))
+    Source: R. P. Brent, "Algorithms for minimization without derivatives" (1973), chapter 4.
+    """
+    last, now, other = low, high, low
+    at_last, at_now, at_other = function(low), function(high), 0.0
+    step_before = step = 0.0
+    while True:
+        if at_last and at_now and (at_last < 0) != (at_now < 0):
+            other, at_other = last, at_last
+            step_before = step = now - last
+        if abs(at_other) < abs(at_now):
+            last, now, other = now, other, now
+            at_last, at_now, at_other = at_now, at_other, at_now
+        near, half = _PRECISION / 2, (other - now) / 2
+        if at_now == 0 or abs(half) < near:
+            return now
+        tried = math.inf
+        if abs(step_before) > near and abs(at_now) < abs(at_last):
+            slope = (at_last - at_now) / (last - now)
+            if last == other:
+                tried = -at_now / slope
+            else:  # the parabola through three points, of the inverse function
+                of_other = (at_other - at_now) / (other - now)
+                between = at_other * of_other - at_last * slope
+                tried = -at_now * between / (of_other * slope * (at_other - at_last))
+        is_short = 2 * abs(tried) < min(abs(step_before), 3 * abs(half) - near)
+        step_before, step = (step, tried) if is_short else (half, half)
+        last, at_last = now, at_now
+        now += step if abs(step) > near else math.copysign(near, half)
+        at_now = function(now)
+
+
+def _normal_p(distance: float) -> float:
+    return math.erfc(distance / math.sqrt(2)) / 2

@@ -25,6 +25,7 @@ from warnings import catch_warnings
 from spangrade.evaluator.statistics.comparison.by_question import ByQuestion, EachQuestion
 from spangrade.evaluator.statistics.comparison.differences import Tested, TooLittle
 from spangrade.evaluator.statistics.intervals import (
+    check_scipy,
     exchange_p_value,
     student_p_value,
     student_quantile,
@@ -80,6 +81,7 @@ def median_difference(
 
     The questions must be the same in both samples. Its interval needs no distribution.
     """
+    check_scipy("a median")
     from scipy.stats import quantile_test
 
     if not is_paired or not len(first):
@@ -107,6 +109,7 @@ def _exchange_p(before: Sequence[float], after: Sequence[float], *, is_paired: b
         return exchange_p_value([b - a for a, b in zip(before, after, strict=True)])
     if min(len(before), len(after)) < 2 or len({*before, *after}) == 1:
         return 1.0
+    check_scipy("this p-value")
     from scipy.stats import ttest_ind  # takes 0.4 s to import
 
     with catch_warnings(category=RuntimeWarning, action="ignore"):  # of values that are almost equal
@@ -117,6 +120,7 @@ def _tested(
     before: Sequence[float], after: Sequence[float], *, is_paired: bool, is_ratio: bool
 ) -> tuple[Callable[[float], tuple[float, float]], float]:
     """Return the intervals of a factor, or of a difference, and the p-value that there is none."""
+    check_scipy("an interval of a mean")
     import numpy as np
 
     sides = np.asarray(before), np.asarray(after)

@@ -13,6 +13,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spangrade.evaluator.statistics.comparison.by_question import AtPlaces, ByQuestion, Values
+from spangrade.evaluator.statistics.comparison.columns import columns
 from spangrade.evaluator.statistics.comparison.sample import Sample
 
 if TYPE_CHECKING:
@@ -103,8 +104,7 @@ class Pairs(NamedTuple):
 
     def _flips(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return which pairs broke, and which were fixed."""
-        import numpy as np
-
+        np = columns()
         if not self.is_paired:
             return np.zeros(0, bool), np.zeros(0, bool)
         first, second = self.filled(1.0, 0.0)
@@ -126,9 +126,9 @@ class Common:
 
     def places(self, keys: Collection[str]) -> NDArray[Any]:
         """Return the place of each key, -1 of one that is not compared."""
-        import numpy as np
-
-        return np.fromiter((self._places.get(key, -1) for key in keys), int, len(keys))
+        found = (self._places.get(key, -1) for key in keys)
+        places: NDArray[Any] = columns().fromiter(found, int, len(keys))
+        return places
 
     @cached_property
     def is_unanswered(self) -> NDArray[Any]:
@@ -137,9 +137,7 @@ class Common:
 
     def has(self, keys: Collection[str]) -> NDArray[Any]:
         """Return which of the questions are among these."""
-        import numpy as np
-
-        found = np.zeros(len(self.keys), bool)
+        found: NDArray[Any] = columns().zeros(len(self.keys), bool)
         found[self.places([key for key in keys if key in self._places])] = True
         return found
 
@@ -148,8 +146,7 @@ class Common:
 
         A question without values and unknown ones counts as one unknown.
         """
-        import numpy as np
-
+        np = columns()
         number = len(self.keys)
         places, found = self._located(values)
         is_common = places >= 0

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 from spangrade.evaluator.grading.run_list import BRANCH
@@ -28,6 +27,7 @@ from spangrade.evaluator.statistics.comparison.sample import (
     undecided,
 )
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.installation import is_installed
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -107,7 +107,7 @@ class Expectations(dict[str | None, str]):
 def _columns(store: Store, text: str, parameters: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
     """Return the rows of a query, their lists as arrays where numpy is installed, as it is with scipy."""
     found = store.connection.execute(text, parameters)
-    return found.fetchall() if find_spec("numpy") is None else zip(*found.fetchnumpy().values(), strict=True)
+    return found.fetchall() if not is_installed("numpy") else zip(*found.fetchnumpy().values(), strict=True)
 
 
 def _sample(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -665,10 +665,44 @@ def test_the_folder_of_another_is_refused_in_one_line(
     assert f"`grade --out` wrote: {place}: " in done.err[0]
 
 
-def test_without_scipy_it_says_what_to_install(
-    runs: Path, spangrade: Spangrade, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def without_scipy(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function after which neither scipy nor numpy is found, as where they are not installed."""
+
+    def hide() -> None:
+        for module in ("numpy", "scipy"):
+            monkeypatch.setitem(sys.modules, module, None)
+
+    return hide
+
+
+@pytest.mark.parametrize("condition", ["regressed > 0", "regressed > 5", "passed worse by 5 points"])
+def test_without_scipy_a_condition_on_what_passed_is_decided_as_with_it(
+    graded: Path, condition: str, spangrade: Spangrade, without_scipy: Callable[[], None]
 ) -> None:
-    monkeypatch.chdir(runs)
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    said = f"spangrade: a comparison needs scipy: {to_install('stats')}"
-    assert spangrade("compare", "--all", "base", "new") == (2, [], [said])
+    arguments = ("compare", "base", "new", "--fail-if", condition)
+    with_it = spangrade(*arguments)
+    without_scipy()
+    done = spangrade(*arguments)
+    assert (done.code, conditions_of(done)) == (with_it.code, conditions_of(with_it))
+    assert done.code == {"regressed > 0": 1, "regressed > 5": 0}.get(condition, 4)
+
+
+def test_without_scipy_shares_have_their_intervals_and_the_rest_says_what_to_install(
+    graded: Path, spangrade: Spangrade, without_scipy: Callable[[], None]
+) -> None:
+    def compared() -> dict[str, Any]:
+        found = as_json(spangrade("compare", "--all", "base", "new", "--format", "json"))
+        return {metric["metric"]: metric for metric in found["metrics"]}
+
+    with_it = compared()
+    without_scipy()
+    found = compared()
+    assert (found.keys(), found["passed"]) == (with_it.keys(), with_it["passed"])
+    untested = {name for name, each in found.items() if "scipy" in (each["too_little_data"] or "")}
+    assert untested == {"cost", "latency_metrics", "tool_utilization"}
+    said = f"this p-value needs scipy: {to_install('stats')}"
+    assert {found[name]["too_little_data"] for name in untested} == {said}
+    for name in found.keys() - untested:  # tested in a family of as many, of which none shows more
+        expected = with_it[name]["first"], with_it[name]["change"]
+        assert (found[name]["first"], found[name]["change"]) == expected

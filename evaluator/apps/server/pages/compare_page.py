@@ -100,7 +100,7 @@ def compare_page(store: Store, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of `compare.html`: of the runs `a` and `b` that a URL names, if it has both.
 
     Each is the name of a run, its id or the beginning of it. `newest` are the two newest runs of a dataset.
-    Raises InputError if there is no such run, if one is too large for a page, and if scipy is not installed.
+    Raises InputError if there is no such run, and if one is too large for a page.
     """
     asked = {side: texts.get(side, "").strip() for side in _SIDES}
     runs = rows_of(store, "runs_to_compare", run=None, limit=RUNS)
