@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import sys
 from _thread import interrupt_main
@@ -22,6 +23,8 @@ def main(prepare: Callable[[], None] = lambda: None) -> None:
     # Hundreds of thousands of small values are made and kept, few in a cycle: looking for cycles after
     # every 700 of them takes a third of the time of an import or a grade.
     gc.set_threshold(200_000, 20, 20)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a console of another encoding than UTF-8 lacks letters
     try:
         prepare()
         _run_command()

@@ -74,7 +74,11 @@ class ReceiverSettings:
     segment_s: float = 60.0  # how long records wait for others in one landing file
 
     def check(self) -> None:
-        """Raise InputError for settings that are unsafe or incomplete."""
+        """Raise InputError for settings that are unsafe or incomplete, and without signals of POSIX."""
+        if not hasattr(signal, "SIGHUP"):
+            raise InputError(
+                "serve is ended and reloaded by signals of POSIX, which this system does not have"
+            )
         is_open = not self.token and (self.allows is None or self.allows("", "send") is None)
         if not is_loopback(self.host) and is_open and not self.allow_anonymous:
             raise InputError(
