@@ -385,13 +385,14 @@ class Database:
         *,
         failed: bool = False,
         stale: bool = False,
-        sort: str = SessionSort.START,
+        sort: str = SessionSort.NEWEST,
         limit: int | None = None,
         origin: str | None = None,
         select: Selection | str | None = None,
     ) -> Rows:
-        """Return a row per session: the columns of the view `sessions`.
+        """Return a row per session: the columns of the view `sessions`, `first_input` and `short_id`.
 
+        `first_input` are the first words of the user, `short_id` is a beginning of the id that `show` takes.
         `sort` is "start", "newest", "latency", "cost", "tokens", "errors" or "verdict", `limit` the number of
         sessions. `failed` lists only sessions whose verdict is failed or broken, `stale` only sessions that
         got more spans after their verdict. `origin` is what made a session: "production", "run",

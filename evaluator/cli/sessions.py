@@ -24,7 +24,7 @@ class SessionsOptions:
 
     failed: bool = option(False, "Only those whose verdict is failed or broken.")
     stale: bool = option(False, "Only those of which more arrived after their verdict.")
-    sort: SessionSort = option(SessionSort.START, "The order: by start, or the largest or gravest first.")
+    sort: SessionSort = option(SessionSort.NEWEST, "The order: by start, or the largest or gravest first.")
     limit: int | None = option(
         None, "At most this many.", least=1, metavar="N", shown_default=f"{MAX_SESSIONS}, all as JSON"
     )

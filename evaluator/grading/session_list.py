@@ -35,12 +35,14 @@ def list_sessions(
     *,
     failed: bool = False,
     stale: bool = False,
-    sort: str = SessionSort.START,
+    sort: str = SessionSort.NEWEST,
     limit: int | None = None,
     origin: str | None = None,
     among: Collection[str] | None = None,
 ) -> Rows:
-    """Return a row per session: the columns of the view `sessions`.
+    """Return a row per session: the columns of the view `sessions`, `first_input` and `short_id`.
+
+    `first_input` are the first words of the user, `short_id` is a beginning of the id that names it alone.
 
     With `failed`, list the sessions whose verdict is failed or broken; with `stale`, those of which more
     arrived after their verdict; with `among`, those with these ids. Without an `origin`, list those of

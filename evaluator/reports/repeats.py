@@ -45,7 +45,7 @@ def repeats_line(repeats: Repeats) -> str:
         )
         if number > 1
     ]:
-        text += f"; those of {' and '.join(variants)} apart"
+        text += f" of {' and '.join(variants)}, each apart"
     if repeats.undecided:
         text += f"; {counted(repeats.undecided, 'session')} neither passed nor failed: not passed here"
     if any(one.questions < MIN_QUESTIONS for one in repeats.rates):
@@ -56,7 +56,9 @@ def repeats_line(repeats: Repeats) -> str:
 def condition_line(repeats: Repeats) -> str:
     """Return which condition fits an agent with these repeats."""
     why = (
-        f"{counted(len(repeats.flaky), 'question')} passed at times" if repeats.flaky else "all repeats agree"
+        f"{counted(repeats.flaky_questions, 'question')} passed at times"
+        if repeats.flaky
+        else "all repeats agree"
     )
     return f"{why}: `--fail-if '{repeats.condition}'` fits in a comparison with this run"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -122,7 +123,7 @@ def _repeats_tables(repeats: Repeats) -> RenderableType:
     more = [condition_line(repeats), *filter(None, [more_flaky(repeats)])]
     for line, columns, rows in (
         (f"repeats: {repeats_line(repeats)}", RATE_COLUMNS, rate_rows(repeats)),
-        (f"flaky: {counted(len(repeats.flaky), 'question')}", FLAKY_COLUMNS, flaky_rows(repeats)),
+        (f"flaky: {counted(repeats.flaky_questions, 'question')}", FLAKY_COLUMNS, flaky_rows(repeats)),
     ):
         if rows:
             made = Table(*columns)
@@ -139,20 +140,31 @@ def sessions_table(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
     """
     rows, is_wide = list(rows), width >= WIDE
     has_origins = any(row["origin"] != "production" for row in rows)
-    left_out = {*(() if is_wide else _OF_WIDE), *(() if has_origins else ("origin",))}
-    made = Table(padding=(0, 2 if is_wide else 1, 0, 0), pad_edge=False, box=None)
+    left_out = {*(() if is_wide else _OF_WIDE), *_OF_LINES, *(() if has_origins else ("origin",))}
+    padding = 2 if is_wide else 1
+    made = Table(padding=(0, padding, 0, 0), pad_edge=False, box=None)
+    listed = [dict(zip(_HEADINGS, _session_texts(row, "short_id"), strict=True)) for row in rows]
+    for texts in listed if not is_wide else ():
+        texts["started"] = texts["started"].partition("-")[2] or texts["started"]
+    words = width
     for name in _HEADINGS:  # the verdict first: no line begins with what was recorded
-        if name in _FOLDED - left_out:
-            made.add_column(name, overflow="fold")
-        elif name not in left_out:
-            made.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
-    for row in rows:
-        texts = dict(zip(_HEADINGS, _session_texts(row), strict=True))
-        if not is_wide and row["started_at"]:
-            texts["started"] = texts["started"].partition("-")[2]
-        cells = [Text(text, "dim" * (text == "–")) for name, text in texts.items() if name not in left_out]
-        cells[0].stylize(VERDICT_STYLES.get(row["verdict"], ""))
-        made.add_row(*cells)
+        if name in left_out:
+            continue
+        is_folded = name in _FOLDED
+        if name != _USER_SAID:
+            longest = max(cell_len(name), *(cell_len(texts[name]) for texts in listed), 0)
+            words -= padding + (min(longest, _MOST_OF_FOLDED) if is_folded else longest)
+        overflow: Literal["fold", "ellipsis"] = "fold" if is_folded else "ellipsis"
+        made.add_column(
+            name, justify="right" if name in _NUMBERS else "left", overflow=overflow, no_wrap=not is_folded
+        )
+    for row, texts in zip(rows, listed, strict=True):
+        cells = {
+            name: Text(text, "dim" * (text == "–")) for name, text in texts.items() if name not in left_out
+        }
+        cells[_USER_SAID].truncate(max(words, _LEAST_OF_WORDS), overflow="ellipsis")
+        cells["verdict"].stylize(VERDICT_STYLES.get(row["verdict"], ""))
+        made.add_row(*cells.values())
     return made
 
 
@@ -174,21 +186,27 @@ def session_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 _HEADINGS = (
-    *("verdict", "session", "question", "agents", "started"),
+    *("verdict", "session", "user said", "question", "agents", "started"),
     *("turns", "tools", "models", "tokens", "USD", "s", "errors", "origin"),
 )
-_FOLDED, _NUMBERS = frozenset({"session", "question", "agents"}), _HEADINGS[5:-1]
-_OF_WIDE = frozenset({"question", "agents", "tools", "models"})  # columns of a wide table alone
+_USER_SAID = "user said"
+_FOLDED, _NUMBERS = frozenset({"session", "question", "agents"}), _HEADINGS[6:-1]
+_OF_WIDE = frozenset({"question", "agents", "turns", "tokens"})  # columns of a wide table alone
+_OF_LINES = frozenset({"tools", "models"})  # columns of the list line by line alone
 _ALIGNED_BY = 1_000  # rows
+_WORDS = 200  # characters of what the user said
+_MOST_OF_FOLDED, _LEAST_OF_WORDS = 24, 12  # columns
 
 
-def _session_texts(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _session_texts(row: Mapping[str, Any], named: str = "session_id") -> tuple[str, ...]:
     counts, started = (row["input_tokens"], row["output_tokens"]), row["started_at"]
     known = [count for count in counts if count is not None]
     cost, seconds = row["cost_usd"], row["total_s"]
     return (
         printable(verdict_text(row), newline=" "),
-        *(printable(row[name] or "–", newline=" ") for name in ("session_id", "question_id")),
+        printable(row[named] or "–", newline=" "),
+        printable(" ".join((row["first_input"] or "")[:_WORDS].split()) or "–"),
+        printable(row["question_id"] or "–", newline=" "),
         printable(", ".join(row["agents"] or ()) or "–", newline=" "),
         "–" if started is None else started.isoformat(" ", "minutes"),
         *("–" if row[name] is None else str(row[name]) for name in ("turns", "tool_calls", "llm_calls")),

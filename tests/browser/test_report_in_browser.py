@@ -50,13 +50,13 @@ def test_its_grid_is_filtered(offline: Page, report: str) -> None:
     offline.goto(report)
     assert len(rows(offline)) == 4
     offline.locator("[data-filter=text]").fill("A-1003")
-    expect(offline.locator("[data-filter-total]")).to_have_text("1 question")
+    expect(offline.locator("[data-filter-total]")).to_have_text("1 row")
     expect(offline.locator(".grid a.row")).to_have_text(["Hi, where is my order A-1003?"])
     offline.locator("[data-filter=text]").fill("")
     offline.locator("[data-filter=verdict]").select_option("failed")
-    expect(offline.locator("[data-filter-total]")).to_have_text("4 questions")
+    expect(offline.locator("[data-filter-total]")).to_have_text("4 rows")
     offline.locator("[data-filter=verdict]").select_option("passed")
-    expect(offline.locator("[data-filter-total]")).to_have_text("0 questions")
+    expect(offline.locator("[data-filter-total]")).to_have_text("0 rows")
 
 
 def test_a_session_is_opened_and_its_evidence_followed(offline: Page, report: str) -> None:
@@ -103,7 +103,7 @@ def test_rows_and_sessions_of_a_long_run_are_read_as_they_come_into_view(
     expect(offline.locator("#opened h1")).to_contain_text("s009")
     offline.go_back()
     offline.locator("[data-filter=text]").fill("hello 27")
-    expect(offline.locator("[data-filter-total]")).to_have_text("11 questions")
+    expect(offline.locator("[data-filter-total]")).to_have_text("11 rows")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -162,6 +162,7 @@ def grid_rows(
         "run_id": run_id,
         "base_id": base,
         "total": total,
+        "rows_text": rows_text(found[0]["questions"] if found else 0, total),
         "skip": skip,
         "sessions_of": {},
         "address": {
@@ -169,6 +170,15 @@ def grid_rows(
             **{one: texts[one] for one in _PARAMETERS if one != "against" and texts.get(one, "").strip()},
         },
     }
+
+
+def rows_text(questions: int, rows: int) -> str:
+    """Return what rows of a grid are: questions, and sessions that answer none."""
+    sessions = f"{rows - questions:,} session{'' if rows - questions == 1 else 's'}"
+    if not questions and rows:
+        return sessions
+    asked = f"{questions:,} question{'' if questions == 1 else 's'}"
+    return f"{asked}, {sessions} without one" if rows > questions else asked
 
 
 def _conditions(texts: Mapping[str, str], *, has_base: bool) -> dict[str, Any]:

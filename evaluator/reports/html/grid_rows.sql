@@ -84,7 +84,9 @@ changed AS (
     GROUP BY number
 ),
 page AS (
-    SELECT compared.*, CASE WHEN $by_change THEN worst END AS worst, count(*) OVER () AS of_all
+    SELECT
+        compared.*, CASE WHEN $by_change THEN worst END AS worst,
+        count(*) OVER () AS of_all, count(question_id) OVER () AS questions
     FROM compared LEFT JOIN changed USING (number)
     WHERE NOT $only_changed
         OR base_verdict IS DISTINCT FROM verdict

@@ -34,10 +34,14 @@ _NUMBERS = (1, 2, 3, 4, 5, 8, 10, 16, 32, 64, 100)  # of sessions that rates are
 
 
 class Tries(NamedTuple):
-    """How many sessions a question has, and how many of them passed."""
+    """How many sessions a question has of one agent, and how many of them passed.
+
+    `question` is known where it may have been asked several versions of an agent.
+    """
 
     sessions: int
     passed: int
+    question: str | None = None
 
 
 class Rate(NamedTuple):
@@ -77,10 +81,12 @@ def pass_hat_k(tries: Tries, k: int) -> float:
 def rates(questions: Iterable[Tries]) -> tuple[RatesOfK, ...]:
     """Return the rates of the questions that have several sessions, for growing numbers of sessions.
 
+    The rate of a question that several versions of an agent were asked is the mean of theirs.
+
     The largest number is that which half of the questions have; all rates are of the questions that have so
     many, because a rate of other questions could rise where the chance falls.
     """
-    repeated = sorted(one for one in questions if one.sessions > 1)
+    repeated = sorted((one for one in questions if one.sessions > 1), key=lambda one: one[:2])
     if not repeated:
         return ()
     most = repeated[len(repeated) // 2].sessions
@@ -91,8 +97,14 @@ def rates(questions: Iterable[Tries]) -> tuple[RatesOfK, ...]:
 
 def _rates_of(k: int, questions: Sequence[Tries]) -> RatesOfK:
     sessions = sum(one.sessions for one in questions)
-    at, hat = ([chance(one, k) for one in questions] for chance in (pass_at_k, pass_hat_k))
-    return RatesOfK(k, len(questions), rate(at, sessions), rate(hat, sessions))
+    by_question: dict[object, list[Tries]] = {}
+    for place, one in enumerate(questions):
+        by_question.setdefault(place if one.question is None else one.question, []).append(one)
+    at, hat = (
+        [fmean(chance(one, k) for one in each) for each in by_question.values()]
+        for chance in (pass_at_k, pass_hat_k)
+    )
+    return RatesOfK(k, len(by_question), rate(at, sessions), rate(hat, sessions))
 
 
 def rate(shares: Sequence[float], sessions: int) -> Rate:

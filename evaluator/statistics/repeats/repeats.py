@@ -22,7 +22,8 @@ class Repeats(NamedTuple):
     `undecided` of the sessions neither passed nor failed: they count as not passed. `flaky` are the questions
     of which some sessions passed and some did not, those with the fewest passes first. The sessions are of
     that number of `versions` of the agent, sets of `models` and `prompts`, and `runs` that made those without
-    a version: a question counts for each of them apart.
+    a version: sessions of one of them do not repeat those of another, and `flaky` names a question with it.
+    `flaky_questions` of the `questions` are flaky.
     """
 
     questions: int
@@ -30,6 +31,7 @@ class Repeats(NamedTuple):
     undecided: int
     rates: tuple[RatesOfK, ...]
     flaky: tuple[Flaky, ...]
+    flaky_questions: int
     versions: int = 1
     models: int = 1
     prompts: int = 1
@@ -63,14 +65,15 @@ def repeats_of_run(store: Store, run_id: str) -> Repeats | None:
     rows = store.query(_statement("tries"), run)
     if not rows:
         return None
-    tries = [Tries(sessions, passed) for _, sessions, passed, *_ in rows]
+    tries = [Tries(sessions, passed, question) for _, sessions, passed, _, question, *_ in rows]
     return Repeats(
-        len(tries),
+        len({one.question for one in tries}),
         sum(one.sessions for one in tries),
         sum(undecided for _, _, _, undecided, *_ in rows),
         rates(tries),
         _flaky(store, run_id, {row[0]: one for row, one in zip(rows, tries, strict=True)}),
-        *rows[0][4:],
+        len({one.question for one in tries if _is_flaky(one)}),
+        *rows[0][5:],
     )
 
 
@@ -78,9 +81,13 @@ def _statement(name: str) -> str:
     return statement(name, _PACKAGE).format(sessions=with_views(statement("sessions_by_variant", _PACKAGE)))
 
 
+def _is_flaky(one: Tries) -> bool:
+    return 0 < one.passed < one.sessions
+
+
 def _flaky(store: Store, run_id: str, counts: Mapping[str, Tries]) -> tuple[Flaky, ...]:
     """Return the flaky questions; where sessions part is that of the first 50 that passed, and did not."""
-    if not any(0 < one.passed < one.sessions for one in counts.values()):
+    if not any(map(_is_flaky, counts.values())):
         return ()
     run, chosen = {"run_id": run_id}, _statement("flaky_sessions")
     calls = dict(store.query(statement("flaky_calls", _PACKAGE).format(chosen=chosen), run))
@@ -92,5 +99,9 @@ def _flaky(store: Store, run_id: str, counts: Mapping[str, Tries]) -> tuple[Flak
             Try(passed, "" if passed else session.reason, session.trajectory, made)
         )
     parted = (flaky(question, tries) for question, tries in by_question.items())
-    found = [one._replace(**counts[one.question]._asdict()) for one in parted if one]
+    found = [
+        one._replace(sessions=counts[one.question].sessions, passed=counts[one.question].passed)
+        for one in parted
+        if one
+    ]
     return tuple(sorted(found, key=lambda one: (one.passed / one.sessions, one.question)))

@@ -27,7 +27,7 @@ WITH of_run AS (
         (SELECT arg_max(prompts, (sessions, prompts)) FROM prompt_sets) AS common_prompts
 )
 SELECT
-    session_id, verdict, reason,
+    session_id, question_id, verdict, reason,
     question_id
         || if(versions > 1, ', version ' || agent_version, '')
         || if(runs > 1, coalesce(', run ' || origin_run, ''), '')

@@ -109,7 +109,7 @@ def test_a_gate_that_is_missed_fails_with_exit_1(graded: Path) -> None:
 def test_sessions_and_show_print_json_alone(graded: Path) -> None:
     listed = answer("sessions", cwd=graded)
     assert len(listed) == 4
-    shown = answer("show", listed[0]["session_id"], cwd=graded)
+    shown = answer("show", listed[3]["session_id"], cwd=graded)
     assert list(shown) == [
         "session_id",
         "session_id_source",
@@ -173,18 +173,18 @@ def test_sessions_and_show_print_json_alone(graded: Path) -> None:
         "calls_outside",
     ]
     assert [session["handoffs"] for session in listed] == [
-        [],
-        [],
-        [],
         [["customer_service", "returns_agent"]],
+        [],
+        [],
+        [],
     ]
-    assert shown["session_id"] == listed[0]["session_id"]
+    assert shown["session_id"] == listed[3]["session_id"]
 
 
 def test_lists_are_json_lists(graded: Path) -> None:
     listed = [(row["agents"], row["handoffs"]) for row in answer("sessions", cwd=graded)]
     agents = ["customer_service", "returns_agent"]
-    assert (listed[0], listed[3]) == (([agents[0]], []), (agents, [agents]))
+    assert (listed[3], listed[0]) == (([agents[0]], []), (agents, [agents]))
 
 
 def test_the_version_is_printed_by_the_command_and_by_the_module(tmp_path: Path) -> None:

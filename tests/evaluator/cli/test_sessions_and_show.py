@@ -71,36 +71,78 @@ def test_lines_that_are_piped_are_not_padded(
 def test_the_list_has_the_verdicts_and_fits_80_columns(graded: Path) -> None:
     rows = public.open(graded).list_sessions().rows()
     assert lines_of(sessions_table(rows, 80)) == [
-        "verdict session        started     turns tokens      USD    s errors",
-        "passed  conversation-1 01-01 09:00     2    176 0.000112 0.30      0",
-        "failed  conversation-2 01-01 09:00     2    285 0.000180 0.38      1",
-        "failed  conversation-3 01-01 09:00     3    613 0.000311 0.60      1",
-        "passed  conversation-4 01-01 09:00     2    253 0.000170 0.42      0",
+        "verdict session        user said                started          USD    s errors",
+        "passed  conversation-4 I want to return order … 01-01 09:00 0.000170 0.42      0",
+        "failed  conversation-3 My order A-1002 came la… 01-01 09:00 0.000311 0.60      1",
+        "failed  conversation-2 Where is order A-9999?   01-01 09:00 0.000180 0.38      1",
+        "passed  conversation-1 Hi, where is my order A… 01-01 09:00 0.000112 0.30      0",
     ]
     wide = printed(sessions_table(rows[:1], 120), width=200)
     assert " ".join(wide[0].split()) == (
-        "verdict session question agents started turns tools models tokens USD s errors"
+        "verdict session user said question agents started turns tokens USD s errors"
     )
-    assert wide[1].split()[2:6] == ["order_status", "customer_service", "2026-01-01", "09:00"]
+    assert wide[1].split()[-7:-5] == ["2026-01-01", "09:00"]
+
+
+def test_the_list_shows_the_beginning_of_an_id_that_show_takes(spangrade: Spangrade, tmp_path: Path) -> None:
+    db = tmp_path / "s.duckdb"
+    ids = ["0123456789", "01234567", "0123456789ab", "89abcdef-1", "89abcdef-25", "other-session", "a", ""]
+    opened = public.open(db)
+    opened.import_files(
+        write_sessions(tmp_path / "s.jsonl", ((one, [Said(f"I am\n {one}")]) for one in ids if one))
+    )
+    short = {row["session_id"]: row["short_id"] for row in opened.list_sessions().rows()}
+    assert short == {
+        "0123456789": "0123456789",
+        "01234567": "01234567",
+        "0123456789ab": "0123456789a",
+        "89abcdef-1": "89abcdef-1",
+        "89abcdef-25": "89abcdef-2",
+        "other-session": "other-se",
+        "a": "a",
+    }
+    for whole, beginning in short.items():
+        done = spangrade("show", beginning, "--db", db, "--format", "json")
+        assert json.loads("\n".join(done.out))["session_id"] == whole
+    listed = [line.split("I am")[0].split()[-1] for line in spangrade("sessions", "--db", db).out[1:]]
+    assert listed == [row["short_id"] for row in opened.list_sessions().rows()]
+
+
+def test_a_beginning_that_names_a_question_or_a_run_is_not_shown(tmp_path: Path) -> None:
+    opened = public.open(tmp_path / "s.duckdb")
+    ids = ["question-of-1", "run-name-of-1"]
+    opened.import_files(write_sessions(tmp_path / "s.jsonl", [(one, [Said(f"hi {one}")]) for one in ids]))
+    assert {row["short_id"] for row in opened.list_sessions().rows()} == {"question", "run-name"}
+    golden = {"golden_questions": [{"id": "question", "user_inputs": ["hi question-of-1"]}]}
+    (tmp_path / "golden.json").write_text(json.dumps(golden))
+    opened.grade(tmp_path / "golden.json", gates="cost<=1", name="run-name")
+    assert {row["short_id"] for row in opened.list_sessions().rows()} == set(ids)
 
 
 def test_no_name_makes_the_list_wider_than_80_columns(graded: Path) -> None:
     (row,) = public.open(graded).list_sessions(limit=1).rows()
-    large = {"session_id": LONG, "verdict": "inconclusive", "input_tokens": 10**9, "turns": 10**6}
+    large = {
+        "session_id": LONG,
+        "short_id": LONG,
+        "first_input": LONG,
+        "verdict": "inconclusive",
+        "input_tokens": 10**9,
+        "turns": 10**6,
+    }
     unknown = dict.fromkeys(("verdict", "started_at", "input_tokens", "output_tokens", "cost_usd", "total_s"))
     shown = printed(sessions_table([{**row, **large}, {**row, **unknown}], 80))
     assert max(map(cell_len, shown)) <= 80
     assert "".join(line[13:].split(" ")[0] for line in shown[1:-1]) == LONG.replace("\x1b", "�")
-    assert shown[-1].split() == ["–", "conversation-1", "–", "2", "–", "–", "–", "0"]
+    assert shown[-1].split()[-4:] == ["–", "–", "–", "0"]
 
 
 @pytest.mark.parametrize(
     ("options", "ids"),
     [
-        ((), "1234"),
-        (("--failed",), "23"),
-        (("--limit", "2"), "12"),
-        (("--sort", "newest", "--limit", "3"), "432"),
+        ((), "4321"),
+        (("--failed",), "32"),
+        (("--limit", "2"), "43"),
+        (("--sort", "start", "--limit", "3"), "123"),
         (("--sort", "latency"), "3421"),
         (("--sort", "cost"), "3241"),
         (("--sort", "tokens"), "3241"),
@@ -132,9 +174,10 @@ def test_a_table_has_a_hundred_sessions_and_the_list_of_all_a_line_for_each(
         102,
         "there are more than 100: raise --limit, or list all with --all",
     )
-    assert [line.split()[1] for line in every] == ["session", *ids]
-    assert every[0].split() == [*table[0].split(), "origin"]
-    assert [line.split() for line in every[1:101]] == [[*line.split(), "production"] for line in table[1:101]]
+    assert [line.split()[1] for line in every] == ["session", *reversed(ids)]
+    left_out = ["tools", "models", "origin"]
+    assert [word for word in every[0].split() if word not in left_out] == table[0].split()
+    assert [line.split()[:8] for line in every[1:101]] == [line.split()[:8] for line in table[1:101]]
     assert len(json.loads("\n".join(spangrade("sessions", "--db", db, "--format", "json").out))) == 120
     assert spangrade("sessions", "--db", db, "--all", "--limit", "3").code == 2
 

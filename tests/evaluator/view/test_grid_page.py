@@ -271,3 +271,15 @@ def test_the_page_of_a_run_has_its_name_as_address_and_the_verdicts_of_the_run(s
     assert text(run) == "after"
     listed = parsed(served.get("/runs").text)
     assert [text(one) for one in find_all(listed, class_="row")] == ["after", "before"]
+
+
+def test_questions_are_counted_apart_from_sessions_that_answer_none(tmp_path: Path) -> None:
+    database = spangrade.open(tmp_path / "s.duckdb")
+    sample = orjson.loads((SAMPLE / "customer_service_golden.json").read_bytes())
+    (tmp_path / "two.json").write_bytes(orjson.dumps({"golden_questions": sample["golden_questions"][:2]}))
+    database.import_files(SAMPLE / "spans.otlp.jsonl")
+    run = database.grade(tmp_path / "two.json", gates="cost<=1")
+    alone = database.grade(gates="cost<=1")
+    with Store.open(database.path, read_only=True) as store:
+        texts = [grid_page(store, one.run_id, {})["rows_text"] for one in (run, alone)]
+    assert texts == ["2 questions, 2 sessions without one", "4 sessions"]

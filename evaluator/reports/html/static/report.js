@@ -76,7 +76,7 @@
         && (metric === "" || unmet(row.cells[2 + Number(metric)]))
         && (!of("changed")?.checked || row.querySelector(".before, .change")));
       grid.dispatchEvent(new CustomEvent("rows", { detail: left }));
-      filters.querySelector("[data-filter-total]").textContent = `${left.length} question${left.length === 1 ? "" : "s"}`;
+      filters.querySelector("[data-filter-total]").textContent = `${left.length} row${left.length === 1 ? "" : "s"}`;
     });
   }
   if (!table) return;

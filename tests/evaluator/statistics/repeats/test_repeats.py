@@ -54,11 +54,11 @@ def test_sessions_of_another_version_repeat_nothing(folder: Path, spangrade: Spa
     spans = ("--spans", "1.jsonl", "--spans", "2.jsonl")
     done = spangrade("grade", "golden.json", *spans, "--format", "json", "--out", "out")
     repeats: Any = json.loads("\n".join(done.out))["repeats"]
-    assert (repeats["questions"], repeats["sessions"], repeats["versions"], repeats["models"]) == (2, 4, 2, 1)
+    assert (repeats["questions"], repeats["sessions"], repeats["versions"], repeats["models"]) == (1, 4, 2, 1)
     assert [(one["k"], one["pass_hat_k"]["mean"]) for one in repeats["rates"]] == [(1, 0.5), (2, 0.5)]
     assert repeats["flaky"] == []
     summary = (folder / "out/summary.md").read_text(encoding="utf-8")
-    assert "2 questions with 4 sessions; those of 2 versions apart" in summary
+    assert "1 question with 4 sessions of 2 versions, each apart" in summary
 
 
 @pytest.mark.exhaustive
@@ -71,8 +71,8 @@ def test_sessions_with_another_prompt_repeat_nothing_and_each_prompt_can_be_chos
     spans = ("--spans", "p1.jsonl", "--spans", "p2.jsonl")
     done = spangrade("grade", "golden.json", *spans, "--format", "json", "--out", "out")
     repeats: Any = json.loads("\n".join(done.out))["repeats"]
-    assert (repeats["questions"], repeats["sessions"], repeats["prompts"], repeats["flaky"]) == (2, 4, 2, [])
-    assert "those of 2 prompts apart" in (folder / "out/summary.md").read_text(encoding="utf-8")
+    assert (repeats["questions"], repeats["sessions"], repeats["prompts"], repeats["flaky"]) == (1, 4, 2, [])
+    assert "of 2 prompts, each apart" in (folder / "out/summary.md").read_text(encoding="utf-8")
     trend: Any = json.loads("\n".join(spangrade("trend", "passed", "--by", "prompt", "--format", "json").out))
     assert [(one["key"], one["sessions"], one["mean"]) for one in trend["points"]] == [
         ("p1", 2, 1),
