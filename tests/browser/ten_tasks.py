@@ -125,7 +125,7 @@ def see_the_cost_by_model(person: Person) -> None:
     page = person.page
     person.click(person.link("Over time"))
     person.choose(page.locator("select[name=show]"), "model")
-    person.click(page.locator("main").get_by_role("button", name="Show"))
+    page.wait_for_url("**show=series*model**")
     person.click(page.locator(".scope > summary"))
     page.locator(".scope").get_by_label("Since").press_sequentially(person.facts.month_ago)  # Tab leads there
     page.keyboard.press("Enter")

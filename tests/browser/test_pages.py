@@ -299,7 +299,6 @@ def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Ser
 def test_a_metric_is_drawn_over_time_with_its_numbers(page: Page, served_many: Served) -> None:
     page.goto(f"{served_many.url}/trends")
     page.locator("select[name=show]").select_option("metric:tools:recall")
-    page.locator("main").get_by_role("button", name="Show").click()
     expect(page.locator("figure.metric svg.chart")).to_have_count(1)
     rows = page.get_by_role("region", name="tools:recall").locator("tbody tr")
     expect(rows.first).to_be_visible()

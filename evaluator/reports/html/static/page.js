@@ -47,6 +47,10 @@
     }
   });
 
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("select[data-at-once]")) event.target.form.requestSubmit();
+  });
+
   // How long ago a time was goes on while the page is open, by the clock of the server.
   const loaded = Date.now();
   const AGES = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
