@@ -9,6 +9,7 @@ an import or a list of sessions does without.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -990,7 +991,10 @@ class Database:
         baseline: str | None = None,
         select: Selection | str | None = None,
     ) -> list[Cluster]:
-        """Return why sessions failed: those that failed alike together, the largest cluster first.
+        """Return why sessions failed: those that failed alike together.
+
+        First is the largest cluster or, with a `baseline` or a `since` in `select`, that with most sessions
+        beyond what the baseline, or the time of equal length before, leads to expect.
 
         The sessions are those of a run or, without `run`, those of production (of any origin if there are
         none) by the verdict that they show. Clusters ignore arguments and values: eight sessions that lack a
@@ -999,7 +1003,10 @@ class Database:
         contains it are returned. Raises InputError if there is no such run.
         """
         from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
+        from spangrade.evaluator.grading.selection import chosen_ids
+        from spangrade.evaluator.statistics.clusters import FAILING
         from spangrade.evaluator.statistics.comparison.stored_sample import sessions_of_run, shown_sessions
+        from spangrade.evaluator.statistics.explained.causes import ranked
         from spangrade.evaluator.statistics.explained.groups import explain
 
         with self._selecting(select) as (store, among):
@@ -1009,12 +1016,21 @@ class Database:
                 sessions = shown_sessions(store, origin_condition(listed_origin(store, asked)))
             else:
                 sessions = sessions_of_run(store, run_id)
+            chosen = sessions
             if among is not None:
                 sessions = tuple(one for one in sessions if one.session_id in among)
             base = None if baseline is None else find_run_id(store, baseline)
             refuse_itself(run_id, base, (run or "", baseline or ""))
             others = () if base is None else sessions_of_run(store, base)
-            found = explain(store, sessions, others, run_id)
+            clusters = explain(store, sessions, others, run_id)
+            before = others
+            earlier = select.period_before(time.time_ns()) if isinstance(select, Selection) else None
+            if run_id is None and earlier is not None:
+                ids = chosen_ids(store, earlier)
+                before = tuple(one for one in chosen if ids is None or one.session_id in ids)
+            failed = [one for one in before if one.verdict in FAILING]
+            groups = ranked(store, clusters, len(sessions), failed, len(before), base)
+            found = [one.cluster for one in groups]
         return [one for one in found if what in one.what or any(what in each for each, _ in one.reasons)]
 
     def trend(

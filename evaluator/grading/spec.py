@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,6 +234,16 @@ class Selection:
             rest = rest[found.end() :]
         if rest != (self.where or ""):
             object.__setattr__(self, "where", _AND.sub("", rest).strip() or None)
+
+    def period_before(self, now_ns: int) -> Selection | None:
+        """Return the same for the time of equal length before `since`; None without one."""
+        if self.since_ns is None:
+            return None
+        length = (now_ns if self.until_ns is None else self.until_ns) - self.since_ns
+        since, until = (
+            datetime.fromtimestamp(ns / 10**9, UTC) for ns in (self.since_ns - length, self.since_ns)
+        )
+        return replace(self, since=since, until=until)
 
     @property
     def since_ns(self) -> int | None:

@@ -30,6 +30,9 @@ _RAISED = re.compile(r"( without an answer: \w{1,80}): (?:.|\n){0,1500}? \([^()\
 _VALUE = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+|\d{3,}")  # not the number of a turn or a step
 
 
+CauseKey = frozenset[tuple[str, str]]  # of (tool, type of its error) and (gate, place)
+
+
 class Separated(NamedTuple):
     """A fact that more of a cluster have than chance explains: of which kind it is, and how many have it."""
 
@@ -48,9 +51,10 @@ class Cluster(NamedTuple):
     depart from a passing session of the same question, `parted` how many do so there, `compared` how many
     have such a passing session.
 
-    `reasons` are their reasons, each with its number of sessions. `facts` distinguish them from passing
-    sessions, the most telling first; the first names a cluster that has several reasons, or only some of the
-    sessions with its reason. `look_at` is a line of an example that shows the failure.
+    `keys` are their causes. `reasons` are their reasons, each with its number of sessions. `facts`
+    distinguish them from passing sessions, the most telling first; the first names a cluster that has several
+    reasons, or only some of the sessions with its reason. `look_at` is a line of an example that shows the
+    failure.
     """
 
     what: str
@@ -62,6 +66,7 @@ class Cluster(NamedTuple):
     reasons: tuple[tuple[str, int], ...] = ()
     facts: tuple[Separated, ...] = ()
     look_at: str = ""
+    keys: frozenset[CauseKey] = frozenset()
 
     @property
     def examples(self) -> tuple[str, ...]:

@@ -97,7 +97,10 @@ def served(db: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def pages(db: Path) -> list[str]:
-    query = "SELECT span_id FROM tool_interactions WHERE starts_with(session_id, 'now-0') ORDER BY position DESC LIMIT 1"
+    query = (
+        "SELECT span_id FROM tool_interactions WHERE starts_with(session_id, 'now-0') "
+        "ORDER BY position DESC LIMIT 1"
+    )
     ((span,),) = [tuple(row.values()) for row in spangrade.open(db).sql(query).rows()]
     known = {"failed": f"now-0-session-{NAME}", "passed": f"now-5-session-{NAME}", "span": span}
     return [path.format(**known) for path in PAGES]
@@ -138,12 +141,13 @@ def test_the_buttons_of_the_timeline_stay_in_view_on_a_link_to_a_span(
     page.goto(served.url + path)
     page.wait_for_load_state("networkidle")
     inside = page.locator(".timeline .controls").evaluate(
-        "(one) => { const pane = one.closest('.timeline').getBoundingClientRect(), box = one.getBoundingClientRect();"
-        " return box.top >= pane.top && box.bottom <= pane.bottom; }"
+        "(one) => { const pane = one.closest('.timeline').getBoundingClientRect();"
+        " const box = one.getBoundingClientRect(); return box.top >= pane.top && box.bottom <= pane.bottom; }"
     )
     bar = page.locator(".spans tr.lit, .spans tr:target").first
     in_view = bar.evaluate(
-        "(one) => { const box = one.closest('.scroll').getBoundingClientRect(), row = one.getBoundingClientRect();"
+        "(one) => { const box = one.closest('.scroll').getBoundingClientRect();"
+        " const row = one.getBoundingClientRect();"
         " return row.top >= box.top - 1 && row.bottom <= box.bottom + 1; }"
     )
     assert (inside, in_view) == (True, True)

@@ -1,11 +1,11 @@
-"""What does not fit where it stands: texts that leave their box or are cut without a mark, and doubled emphasis."""
+"""Texts that leave their box or are cut without a mark, and doubled emphasis."""
 
 from __future__ import annotations
 
 from playwright.sync_api import Page
 
-# Each text is held against all boxes around it, up to the one in which it can be scrolled. A box is what a reader
-# sees as one: it has a border or a ground of its own, or it is a cell. A text that is cut has an ellipsis.
+# Each text is held against all boxes around it, up to the one in which it can be scrolled. A box is what a
+# reader sees as one: it has a border or a ground of its own, or it is a cell. What is cut has an ellipsis.
 _SPILLS = """
 () => {
   const found = new Set();  // a space at the end of a line hangs over by less than 6 pixels
@@ -23,11 +23,13 @@ _SPILLS = """
     for (let at = own; at && at !== document.body; at = at.parentElement) {
       const style = getComputedStyle(at), box = at.getBoundingClientRect();
       if (style.display === "inline" || style.display === "contents") continue;
-      const marked = style.textOverflow === "ellipsis" || style.webkitLineClamp !== "none" || style.maskImage !== "none";
+      const marked = style.textOverflow === "ellipsis" || style.webkitLineClamp !== "none"
+        || style.maskImage !== "none";
       if (style.overflowX !== "visible" && marked) break;
       if (["auto", "scroll"].includes(style.overflowX)) break;
-      const is_box = style.overflowX !== "visible" || parseFloat(style.borderRightWidth) || at.tagName === "TD"
-        || at.tagName === "TH" || !["rgba(0, 0, 0, 0)", "transparent"].includes(style.backgroundColor);
+      const is_box = style.overflowX !== "visible" || parseFloat(style.borderRightWidth)
+        || ["TD", "TH"].includes(at.tagName)
+        || !["rgba(0, 0, 0, 0)", "transparent"].includes(style.backgroundColor);
       if (is_box && right > box.right + 6)
         found.add(`${text.slice(0, 40)} | ${at.tagName}.${at.className}`);
       if (is_box && below > box.bottom + 2 && at.tagName !== "SUMMARY")
@@ -35,7 +37,8 @@ _SPILLS = """
     }
     if (right > innerWidth + 1 && !own.closest(".scroll, .grid, [class*=timeline]")) {
       let at = own;
-      while (at && !["auto", "scroll", "hidden"].includes(getComputedStyle(at).overflowX)) at = at.parentElement;
+      const scrolls = (one) => ["auto", "scroll", "hidden"].includes(getComputedStyle(one).overflowX);
+      while (at && !scrolls(at)) at = at.parentElement;
       if (!at || at === document.documentElement) found.add(`${text.slice(0, 40)} | the window`);
     }
   }
@@ -54,7 +57,6 @@ _SPILLS = """
 
 _EMPHASIS = """
 () => {
-  const red = getComputedStyle(document.documentElement).getPropertyValue("--failed");
   const probe = document.body.appendChild(document.createElement("i"));
   probe.style.color = "var(--failed)";
   const failed = getComputedStyle(probe).color;

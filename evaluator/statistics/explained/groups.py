@@ -1,6 +1,6 @@
 """Failed sessions in groups, by the facts that distinguish them from sessions that pass.
 
-Sessions are first grouped by the reasons of their verdicts. A fact that many sessions of a group and few
+Sessions are first grouped by their causes (`causes.py`). A fact that many sessions of a group and few
 passing ones have distinguishes them (`separated`). If nearly all sessions of a group have it, it describes
 the group; if some have it, it splits the group. Groups that the same fact describes are merged.
 """
@@ -16,6 +16,7 @@ from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import WhatRan, cause_text
 from spangrade.evaluator.statistics.clusters import (
     FAILING,
+    CauseKey,
     Cluster,
     Paths,
     Separated,
@@ -24,6 +25,7 @@ from spangrade.evaluator.statistics.clusters import (
     what_went_wrong,
 )
 from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.explained.causes import cause_keys
 from spangrade.evaluator.statistics.explained.facts import (
     KINDS,
     PASSING,
@@ -57,27 +59,27 @@ class _Group(NamedTuple):
 def explain(
     store: Store, sessions: Sequence[Graded], others: Sequence[Graded] = (), run_id: str | None = None
 ) -> list[Cluster]:
-    """Return the failed and broken sessions in groups, the largest first.
+    """Return the failed and broken sessions in groups by their causes, the largest first.
 
     They are compared with the passing sessions among `sessions` and `others`. `run_id` is the run that gave
     the verdicts; None stands for the verdicts that the sessions show.
     """
-    by_reason: dict[str, list[Graded]] = {}
-    for one in sessions:
-        if one.verdict in FAILING:
-            by_reason.setdefault(what_went_wrong(one.reason), []).append(one)
+    failures = [one for one in sessions if one.verdict in FAILING]
+    keys = cause_keys(store, failures, run_id)
+    by_cause: dict[CauseKey, list[Graded]] = {}
+    for one in failures:
+        by_cause.setdefault(keys[one.session_id], []).append(one)
     passing = {one.session_id: one for one in (*sessions, *others) if one.verdict == Verdict.PASSED}
-    contrast = _contrast(store, list(by_reason.values()), list(passing.values()))
+    contrast = _contrast(store, list(by_cause.values()), list(passing.values()))
     parts: dict[object, _Group] = {}
-    for (what, each), facts in zip(by_reason.items(), contrast.facts, strict=True):
+    for (cause, each), facts in zip(by_cause.items(), contrast.facts, strict=True):
         for group in _parted(each, facts, contrast):
-            key = group.lead or what
+            key = group.lead or cause
             before = parts.get(key, _Group((), group.lead, ()))
             merged = tuple(dict.fromkeys((*before.facts, *group.facts)))
             parts[key] = _Group((*before.sessions, *group.sessions), group.lead, merged)
     paths = passing_paths((*sessions, *others))
-    sizes = {what: len(each) for what, each in by_reason.items()}
-    made = [_cluster(group, sizes, contrast, paths) for group in parts.values()]
+    made = [_cluster(group, by_cause, keys, contrast, paths) for group in parts.values()]
     made.sort(key=lambda one: (-len(one.sessions), one.what))
     return _with_lines(store, made, contrast, run_id)
 
@@ -154,16 +156,22 @@ def _parted(sessions: Sequence[Graded], facts: Sequence[Fact], contrast: _Contra
         yield _Group(tuple(rest), None, ())
 
 
-def _cluster(group: _Group, sizes: Mapping[str, int], contrast: _Contrast, paths: Paths) -> Cluster:
+def _cluster(
+    group: _Group,
+    by_cause: Mapping[CauseKey, Sequence[Graded]],
+    keys: Mapping[str, CauseKey],
+    contrast: _Contrast,
+    paths: Paths,
+) -> Cluster:
     """Return a group as a cluster: its examples are of those that have its first fact."""
     having = {} if group.lead is None else contrast.having[group.lead]
     sessions = sorted(group.sessions, key=lambda one: one.session_id not in having)
     reasons = Counter(what_went_wrong(one.reason) for one in sessions).most_common()
-    (reason, number), *others = reasons
-    is_whole = not others and number == sizes[reason]
-    what = reason if group.lead is None or is_whole else group.lead.text
+    causes = frozenset(keys[one.session_id] for one in sessions)
+    is_whole = len(causes) == 1 and len(sessions) == len(by_cause[next(iter(causes))])
+    what = reasons[0][0] if group.lead is None or is_whole else group.lead.text
     return cluster(what, sessions, paths)._replace(
-        reasons=tuple(reasons), facts=tuple(_shown(group, sessions, contrast))
+        reasons=tuple(reasons), facts=tuple(_shown(group, sessions, contrast)), keys=causes
     )
 
 

@@ -17,7 +17,7 @@ from paths import FIXTURES
 from serving import Served, serving
 
 import spangrade as package
-from spangrade import InputError
+from spangrade import InputError, Selection
 from spangrade.evaluator.apps.server.pages.overview_page import causes_part, overview_page
 from spangrade.evaluator.reports.html.rendering import count, seconds, usd
 from spangrade.evaluator.statistics.intervals import rates_interval
@@ -90,6 +90,63 @@ def test_a_cause_that_grows_is_before_a_new_one_of_a_session(tmp_path: Path) -> 
     with Store.open(tmp_path / "s.duckdb", read_only=True) as store:
         causes = causes_part(store, {})["causes"]
     assert [(one.is_new, len(one.cluster.sessions)) for one in causes] == [(False, 6), (False, 1)]
+
+
+def test_a_cause_is_the_set_of_tools_with_the_types_of_their_errors_at_every_door(
+    tmp_path: Path, spangrade: Spangrade
+) -> None:
+    """Neither the order of the tools, how often they fail, nor what an error says of values is a cause."""
+    calls = {
+        "one": [
+            Call("look_up", {"id": 1}, error="TimeoutError: after 3 s"),
+            Call("pay", error="Declined: a"),
+        ],
+        "two": [
+            Call("pay", error="Declined: b"),
+            *[Call("look_up", {"id": 2}, error="TimeoutError: 4 s")] * 2,
+        ],
+        "three": [Call("look_up", {"id": 3}, error="NotFound: 3"), Call("pay", error="Declined: c")],
+    }
+    before = [("old", [Said("Pay", calls=calls["three"])]), *((f"fine {n}", WORKS) for n in range(3))]
+    now = [(name, [Said("Pay", calls=each)]) for name, each in calls.items()]
+    files = [
+        write_sessions(tmp_path / "before.jsonl", before),
+        write_sessions(tmp_path / "now.jsonl", now, start_ns=START_NS + 2 * DAY_NS),
+    ]
+    opened = package.open(tmp_path / "s.duckdb")
+    opened.import_files(files)
+    opened.grade(gates="tool_success_rate>=0.9", name="run")
+    expected = [{"one", "two"}, {"three"}]
+    with Store.open(opened.path, read_only=True) as store:
+        causes = causes_part(store, {})["causes"]
+    assert [{one.session_id for one in each.cluster.sessions} for each in causes] == expected
+    select = Selection(since="2026-01-02", until="2026-01-04")
+    found = opened.explain(select=select)
+    assert [{one.session_id for one in each.sessions} for each in found] == expected
+    done = spangrade("show", "--since", "2026-01-02", "--db", opened.path, "--format", "json")
+    shown = json.loads("\n".join(done.out))["failures"]
+    assert [set(one["sessions"]) for one in shown] == expected
+    of_run = [{one.session_id for one in each.sessions} for each in opened.explain("run")]
+    assert sorted(map(len, of_run)) == [2, 2]
+    assert {"three", "old"} in of_run
+
+
+def test_what_grew_is_explained_first_against_the_time_before(tmp_path: Path) -> None:
+    old = [(f"old {n}", KNOWN if n < 4 else WORKS) for n in range(10)]
+    new = [(f"now {n}", KNOWN if n < 4 else NEW if n < 7 else WORKS) for n in range(10)]
+    files = [
+        write_sessions(tmp_path / "old.jsonl", old),
+        write_sessions(tmp_path / "new.jsonl", new, start_ns=START_NS + 2 * DAY_NS),
+    ]
+    opened = package.open(tmp_path / "s.duckdb")
+    opened.import_files(files)
+    opened.grade(gates="tool_success_rate>=0.9")
+
+    def sizes(select: Selection | None) -> list[int]:
+        return [len(one.sessions) for one in opened.explain(select=select)]
+
+    assert sizes(Selection(since="2026-01-02", until="2026-01-04")) == [3, 4]
+    assert sizes(Selection(until="2026-01-04")) == [8, 3]
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.results.alarms import Alarm, iso, stored_alarms
 from spangrade.evaluator.results.views import with_views
-from spangrade.evaluator.statistics.clusters import FAILING, Cluster, what_went_wrong
+from spangrade.evaluator.statistics.clusters import FAILING, Cluster
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
+from spangrade.evaluator.statistics.explained.causes import Ranked, ranked
 from spangrade.evaluator.statistics.explained.groups import explain
 from spangrade.evaluator.statistics.shifts import (
     BEFORE,
@@ -398,34 +399,36 @@ class Alerts:
             return _of_one_cause(started, {})
         since_ns = min(one.alarm.since_ns for one in started)
         by_stream: dict[str, list[Graded]] = {}
-        before: Counter[str] = Counter()
-        total_before = 0
+        before: list[Graded] = []
         recent = self._graded(store, rule, [one.alarm.stream for one in started], begin_ns)
         for stream, start_ns, one in recent:
             if start_ns < since_ns:
-                total_before += 1
-                if one.verdict in FAILING:
-                    before[what_went_wrong(one.reason)] += 1
+                before.append(one)
             else:
                 by_stream.setdefault(stream, []).append(one)
         every = [one for each in by_stream.values() for one in each]
         clusters = [
             one
-            for one in explain(store, every)
-            if any(named in reason for reason, _ in one.reasons) or not named
+            for one in ranked(
+                store,
+                explain(store, every),
+                len(every),
+                [one for one in before if one.verdict in FAILING],
+                len(before),
+            )
+            if any(named in reason for reason, _ in one.cluster.reasons) or not named
         ]
         found: dict[str, Cluster] = {}
         for stream, sessions in by_stream.items():
             ids = {one.session_id for one in sessions}
 
-            def excess(cluster: Cluster, ids: set[str] = ids) -> float:
-                here = sum(one.session_id in ids for one in cluster.sessions)
-                expected = sum(before[what] for what, _ in cluster.reasons) / max(total_before, 1) * len(ids)
-                return here - expected
+            def excess(one: Ranked, ids: set[str] = ids) -> float:
+                here = sum(session.session_id in ids for session in one.cluster.sessions)
+                return here - one.expected * len(ids) / len(every)
 
             best = max(clusters, key=excess, default=None)
             if best is not None and excess(best) > 0:
-                found[stream] = best
+                found[stream] = best.cluster
         return _of_one_cause(started, found)
 
     def _graded(

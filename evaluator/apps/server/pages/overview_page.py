@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -17,10 +16,10 @@ from spangrade.evaluator.reports.html.run_page import pass_rate
 from spangrade.evaluator.reports.html.scope import Scope, scope_of
 from spangrade.evaluator.results.alarms import Alarm, stored_alarms
 from spangrade.evaluator.results.views import with_views
-from spangrade.evaluator.statistics.clusters import Cluster, what_went_wrong
+from spangrade.evaluator.statistics.clusters import Cluster
 from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import shown_sessions
-from spangrade.evaluator.statistics.explained.facts import Fact, fact_of, find_facts
+from spangrade.evaluator.statistics.explained.causes import ranked
 from spangrade.evaluator.statistics.explained.groups import explain
 from spangrade.evaluator.statistics.intervals import rates_interval
 from spangrade.tracer.base.errors import InputError
@@ -31,8 +30,6 @@ _SECOND_NS = 10**9
 MAX_SESSIONS = 2_000  # whose failures are explained
 SHOWN_CAUSES = 5  # the others are folded
 EXAMPLES = 3  # sessions of a cause
-LEAST_OF_NEW = 3  # sessions of a cause that is said to be new
-_HAPPENED = ("error", "argument", "step", "tool")  # facts of what happened in a session
 
 
 class Period(NamedTuple):
@@ -189,11 +186,7 @@ def _difference(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None)
 
 
 def _causes(store: Store, asked: _Asked) -> list[FailureGroup]:
-    """Return the causes of the failures as `explain` has them.
-
-    First are those with most sessions beyond what the period before leads to expect: as many of its sessions
-    as failed so, by the number of sessions of both.
-    """
+    """Return the causes of the failures as `explain` has them, by what the period before leads to expect."""
     newest = (
         f"rowid IN (SELECT rowid FROM derived.sessions WHERE {asked.now.condition} "  # noqa: S608 (ours)
         f"ORDER BY start_ns DESC, session_id LIMIT {MAX_SESSIONS})"
@@ -201,32 +194,23 @@ def _causes(store: Store, asked: _Asked) -> list[FailureGroup]:
     clusters = explain(store, shown_sessions(store, newest, asked.now.parameters))
     if not clusters:
         return []
-    known = _failures_before(store, asked.chosen, asked.period)
-    reasons = Counter(what_went_wrong(one.reason) for one in known)
-    leads = {one.what: fact for one in clusters if (fact := _happened(one)) is not None}
-    questions = {one.session_id: one.question_id for one in known}
-    had = find_facts(store, list(leads.values()), list(questions), questions) if known and leads else {}
     query = (
         "SELECT count(*) FILTER (start_ns >= $since), count(*) FILTER (start_ns < $since) "  # noqa: S608 (ours)
         f"FROM derived.sessions WHERE {asked.chosen.condition} AND start_ns >= $before AND start_ns < $until"
     )
     period = asked.period
     times = {"before": period.before_ns, "since": period.since_ns, "until": period.until_ns}
-    ((sessions_now, sessions_before),) = store.query(query, {**asked.chosen.parameters, **times})
-    growth = min(sessions_now, MAX_SESSIONS) / sessions_before if sessions_before else 0
-
-    def before(one: Cluster) -> int:
-        alike = sum(reasons[what] for what, _ in one.reasons)
-        lead = leads.get(one.what)
-        return alike if lead is None else min(alike, len(had.get(lead, ())))
-
-    known_before = {one.what: before(one) for one in clusters}
-    new = {one.what: not known_before[one.what] and len(one.sessions) >= LEAST_OF_NEW for one in clusters}
-    clusters.sort(key=lambda one: known_before[one.what] * growth - len(one.sessions))
-    words = _first_inputs(store, [session for one in clusters for session in one.some(EXAMPLES)])
+    ((sessions, sessions_before),) = store.query(query, {**asked.chosen.parameters, **times})
+    before = _failures_before(store, asked.chosen, asked.period)
+    groups = ranked(store, clusters, min(sessions, MAX_SESSIONS), before, sessions_before)
+    words = _first_inputs(store, [session for one in groups for session in one.cluster.some(EXAMPLES)])
     return [
-        FailureGroup(one, new[one.what], {session: words.get(session) for session in one.some(EXAMPLES)})
-        for one in clusters
+        FailureGroup(
+            one.cluster,
+            one.is_new,
+            {session: words.get(session) for session in one.cluster.some(EXAMPLES)},
+        )
+        for one in groups
     ]
 
 
@@ -249,12 +233,6 @@ def _alarm(alarms: list[Alarm]) -> dict[str, Any]:
         "ended_ns": None if None in ends else max(one for one in ends if one is not None),
         "alarms": alarms,
     }
-
-
-def _happened(one: Cluster) -> Fact | None:
-    """Return the fact that tells sessions from those that pass, if it is one of what happened in them."""
-    lead = one.facts[0] if one.facts else None
-    return None if lead is None or lead.kind not in _HAPPENED else fact_of(lead.kind, lead.text)
 
 
 def _failures_before(store: Store, chosen: SessionFilter, period: Period) -> list[Graded]:
