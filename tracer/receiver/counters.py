@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter as Counts
+from collections import deque
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 _log = logging.getLogger("spangrade")
 _QUIET_S = 60.0  # between two log lines about rejections of one kind
+BUSY_S = 600  # that answers with 503 are remembered
 
 
 class Counters:
@@ -21,6 +23,13 @@ class Counters:
         self.registry = CollectorRegistry()
         self._logged_s: dict[int | str, float] = {}
         self._unlogged: Counts[int | str] = Counts()
+        self._busy_s: deque[float] = deque(maxlen=100_000)
+        self.busy = Counter(
+            "spangrade_busy_answers",
+            "Answers that said to try again later (503; over gRPC UNAVAILABLE), by the part that gave them.",
+            ["part"],
+            registry=self.registry,
+        )
         self.requests = Counter(
             "spangrade_requests",
             "Export requests answered.",
@@ -66,8 +75,22 @@ class Counters:
             registry=self.registry,
         )
 
+    def note_busy(self, part: str) -> None:
+        """Count an answer with 503 of a part of the service."""
+        self.busy.labels(part).inc()
+        self._busy_s.append(self._clock())
+
+    def busy_lately(self) -> int:
+        """Return how many answers said 503 in the last `BUSY_S` seconds."""
+        since_s = self._clock() - BUSY_S
+        while self._busy_s and self._busy_s[0] < since_s:
+            self._busy_s.popleft()
+        return len(self._busy_s)
+
     def log_rejected(self, code: int, peer: str, why: str) -> None:
         """Log that a request was rejected, with how many were since the last line about that code."""
+        if code == 503:
+            self.note_busy("receive")
         if (more := self._since_last_line(code, 1)) is not None:
             _log.warning("rejected a request of %s with %d: %s%s", peer, code, why, more)
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spangrade.evaluator.apps.server.pages.app import Site, is_own_page
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
@@ -82,8 +82,14 @@ class ServedSite(Site):
 
     schemes = ("http", "https")
 
-    def __init__(self, hosts: frozenset[str], golden: Path | None) -> None:
+    def __init__(
+        self,
+        hosts: frozenset[str],
+        golden: Path | None,
+        problems: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         super().__init__()
+        self.problems = problems
         self.hosts = hosts
         self._golden = golden
         self._reviewers: dict[str, Reviewer] = {}
@@ -112,7 +118,7 @@ class Entrance:
         health: Callable[[], Mapping[str, object]],
         readiness: Callable[[], Mapping[str, object]],
         metrics: Callable[[], bytes],
-        observe: Callable[[float], None],
+        observe: Callable[[float, int], None],
         base: str = "",
         proxy: Proxy = NO_PROXY,
         secure: bool = False,
@@ -145,8 +151,15 @@ class Entrance:
             if response is not None:
                 await response(scope, receive, send)
                 return
-            await self._pages(scope, receive, send)
-        self._observe(time.perf_counter() - start_s)
+            status = 500
+
+            async def noted(message: Message) -> None:
+                nonlocal status
+                status = message.get("status", status)
+                await send(message)
+
+            await self._pages(scope, receive, noted)
+        self._observe(time.perf_counter() - start_s, status)
 
     async def _answer(self, request: Request, path: str, inner: str | None) -> Response | None:
         """Return the answer to a request; None if it is for the pages."""

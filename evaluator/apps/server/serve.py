@@ -24,6 +24,7 @@ from prometheus_client import Gauge, Histogram
 
 from spangrade.evaluator.apps.server.entrance import NO_PROXY, Entrance, Proxy, ServedSite
 from spangrade.evaluator.apps.server.grade.alerts import end_removed
+from spangrade.evaluator.apps.server.grade.deliveries import Counts
 from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.apps.server.grade.prometheus import TotalsCollector
 from spangrade.evaluator.apps.server.grade.totals import Key, Total, read_totals
@@ -37,7 +38,7 @@ from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.http_server import QuietServer, http_config, listen
 from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.receiver.connections import limited_protocol
-from spangrade.tracer.receiver.counters import Counters
+from spangrade.tracer.receiver.counters import BUSY_S, Counters
 from spangrade.tracer.receiver.keys import KeyFile
 from spangrade.tracer.receiver.server import (
     ReceiverSettings,
@@ -51,6 +52,7 @@ from spangrade.tracer.store.turns import taking_turns
 
 _log = logging.getLogger("spangrade")
 _GRACE_S = 10
+_OVERDUE_S = 300  # after which the first page says that a session waits to be graded
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +140,10 @@ class _Watched:
         self.looks = 0
         self.failure: BaseException | None = None
 
-    def looked(self, problem: str | None) -> None:
+    def looked(self, problem: str | None, summary: WatchSummary | None) -> None:
         self.looks += 1
         self.problem = problem
+        self.summary = summary or self.summary
         graded = sum(self.summary.verdicts.values())
         if problem is not None or not self._db.exists():
             return
@@ -152,8 +155,11 @@ class _Watched:
         except StoreError:  # another process has it; the next look reads it
             return
 
-    def graded(self, summary: WatchSummary) -> None:
-        self.summary = summary
+    @property
+    def overdue_s(self) -> float:
+        """For how many seconds the oldest session that is due has been so; 0 if none is."""
+        due_ns = self.summary.first_due_ns
+        return 0.0 if due_ns is None else max(0.0, (time.monotonic_ns() - due_ns) / 1e9)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -280,7 +286,7 @@ def _watch(
     on_failure: Callable[[], None],
 ) -> None:
     try:
-        watch(spec, db, options, callbacks, stop, on_round=watched.graded, on_look=watched.looked)
+        watch(spec, db, options, callbacks, stop, on_look=watched.looked)
     except BaseException as error:  # noqa: BLE001 (the main thread raises it)
         watched.failure = error
         on_failure()
@@ -291,7 +297,11 @@ def _config(
 ) -> uvicorn.Config:
     """Return the configuration of the server of the pages."""
     observe, metrics = _metrics(receiver, watched)
-    site = ServedSite(options.allowed_hosts, options.golden)
+    site = ServedSite(
+        options.allowed_hosts,
+        options.golden,
+        lambda: late(watched.overdue_s, watched.summary.messages, receiver.counters.busy_lately()),
+    )
 
     def health() -> Mapping[str, object]:
         collected = receiver.health()
@@ -323,8 +333,31 @@ def _config(
     return http_config(entrance, _GRACE_S, http=http, lifespan="off")
 
 
-def _metrics(receiver: Receiving, watched: _Watched) -> tuple[Callable[[float], None], Callable[[], bytes]]:
-    """Return what notes the seconds of an answer, and what returns all metrics as text."""
+def late(overdue_s: float, messages: Mapping[str, Counts], busy: int) -> list[str]:
+    """Return what the first page says of a server that is late, one line each.
+
+    `overdue_s` is the age of the oldest session that is due, `messages` are those that are not delivered, by
+    kind, `busy` is the number of answers with 503 in the last `BUSY_S` seconds.
+    """
+    lines = []
+    if overdue_s >= _OVERDUE_S:
+        lines.append(f"A session has been due to be graded for {overdue_s / 60:.0f} minutes.")
+    for kind, (unsent, given_up) in sorted(messages.items()):
+        parts = [f"{unsent:,} not delivered yet"] * bool(unsent) + [f"{given_up:,} given up"] * bool(given_up)
+        if parts:
+            lines.append(f"Messages by {kind}: {', '.join(parts)}.")
+    if busy:
+        one = "request was" if busy == 1 else "requests were"
+        lines.append(
+            f"{busy:,} {one} answered with 503 (try again later) in the last {BUSY_S // 60} minutes."
+        )
+    return lines
+
+
+def _metrics(
+    receiver: Receiving, watched: _Watched
+) -> tuple[Callable[[float, int], None], Callable[[], bytes]]:
+    """Return what notes the seconds and the status of an answer, and what returns all metrics as text."""
     registry = receiver.counters.registry
     seconds = Histogram("spangrade_page_seconds", "How long an answer of the pages took.", registry=registry)
     verdicts = Gauge(
@@ -336,6 +369,17 @@ def _metrics(receiver: Receiving, watched: _Watched) -> tuple[Callable[[float], 
     failing = Gauge("spangrade_watch_failing", "1 if the last look of watch failed.", registry=registry)
     grades = Gauge("spangrade_watch_grades", "1 if anything is graded.", registry=registry)
     looks = Gauge("spangrade_watch_looks", "Looks of watch since the start.", registry=registry)
+    overdue = Gauge(
+        "spangrade_overdue_seconds",
+        "For how long the oldest session that is due to be graded has been so.",
+        registry=registry,
+    )
+    undelivered = Gauge(
+        "spangrade_undelivered_messages",
+        "Messages to others that are not delivered: waiting for the next attempt, or given up.",
+        ["kind", "state"],
+        registry=registry,
+    )
     alarms = Gauge("spangrade_alarms", "Alarms that are on.", registry=registry)
     registry.register(TotalsCollector(lambda: watched.totals))
 
@@ -348,6 +392,15 @@ def _metrics(receiver: Receiving, watched: _Watched) -> tuple[Callable[[float], 
         grades.set(watched.grades)
         looks.set(watched.looks)
         alarms.set(watched.alarms)
+        overdue.set(watched.overdue_s)
+        for kind, counts in now.messages.items():
+            undelivered.labels(kind, "waiting").set(counts.waiting)
+            undelivered.labels(kind, "given_up").set(counts.given_up)
         return receiver.counters.text()
 
-    return seconds.observe, text
+    def observe(took_s: float, status: int) -> None:
+        seconds.observe(took_s)
+        if status == 503:
+            receiver.counters.note_busy("pages")
+
+    return observe, text

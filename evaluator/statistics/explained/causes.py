@@ -45,7 +45,7 @@ def cause_keys(store: Store, failures: Sequence[Graded], run_id: str | None = No
                 parts.add(calls[session_id, span])
             elif path := path_of(one):
                 parts.add((metric, path))
-        found.setdefault(session_id, set()).update(parts or {(metric, what_went_wrong(reason or ""))})
+        found.setdefault(session_id, set()).update(parts or {("", what_went_wrong(f"{metric}: {reason}"))})
     return {
         one.session_id: frozenset(found.get(one.session_id) or {("", what_went_wrong(one.reason))})
         for one in failures

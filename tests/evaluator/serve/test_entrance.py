@@ -29,7 +29,7 @@ ROLES = (*Role, None)
 
 
 @contextmanager
-def gated(folder: Path, **options: Any) -> Iterator[Served]:
+def gated(folder: Path, statuses: list[int] | None = None, **options: Any) -> Iterator[Served]:
     """Serve the pages of the sample, as `spangrade serve` does, to those who have a key."""
     shown = ViewedDatabase(folder / "s.duckdb")
     shown.prepare(lambda _: None)
@@ -40,7 +40,7 @@ def gated(folder: Path, **options: Any) -> Iterator[Served]:
         health=lambda: {"status": "ok"},
         readiness=lambda: {"status": "ready"},
         metrics=lambda: b"spangrade_up 1\n",
-        observe=lambda _: None,
+        observe=lambda seconds, status: statuses.append(status) if statuses is not None else None,
         **options,
     )
     try:

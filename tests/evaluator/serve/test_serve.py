@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -32,8 +33,11 @@ from receiving import request, self_signed
 
 from spangrade import StoreLockedError
 from spangrade.evaluator.apps.server.backup import DATABASE, rows_of_tables
+from spangrade.evaluator.apps.server.grade.deliveries import Counts
+from spangrade.evaluator.apps.server.serve import late
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.results.alarms import stored_alarms
+from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.keys import KeyFile, Role
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.turns import taking_turns, turns_at
@@ -180,6 +184,62 @@ def test_every_role_over_otlp_and_a_key_that_is_revoked_ends_at_once(tmp_path: P
         assert (one.send(0, 1), one.get("/sessions")[0]) == (401, 401)
         status, state = one.get("/readyz")
         assert (status, "keys.json: no keys there: nobody is let in" in state) == (503, True)
+
+
+@contextmanager
+def closed_webhook() -> Iterator[str]:
+    """Give the address of a port at which nobody answers."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{one.getsockname()[1]}/"
+
+
+def test_what_is_late_is_in_the_metrics_and_on_the_first_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPANGRADE_WEBHOOK_SECRET", "whsec_" + "QUJD" * 8)
+    with (
+        closed_webhook() as url,
+        server(
+            tmp_path, "--metric", "latency_metrics<=0", "--webhook", url, "--notify-since", "1970-01-01"
+        ) as one,
+    ):
+        assert 'class="problem"' not in one.get("/")[1]
+        assert one.send(0, 8) == 200
+        until(lambda: 'kind="webhook",state="waiting"} ' in one.get("/metrics")[1], what="no message waits")
+        metrics = one.get("/metrics")[1]
+        assert re.search(
+            r'^spangrade_undelivered_messages\{kind="webhook",state="waiting"\} [1-9]', metrics, re.M
+        )
+        assert "\nspangrade_overdue_seconds 0.0\n" in metrics
+        assert re.search(
+            r'<p class="problem">Messages by webhook: \d+ not delivered yet\.</p>', one.get("/")[1]
+        )
+
+
+def test_an_answer_with_503_is_counted_for_ten_minutes_and_said_on_the_first_page(tmp_path: Path) -> None:
+    now_s = 0.0
+    counters = Counters(lambda: now_s)
+    counters.note_busy("pages")
+    counters.log_rejected(503, "a client", "the spool is full")
+    counters.log_rejected(400, "a client", "not a request")
+    assert 'spangrade_busy_answers_total{part="receive"} 1.0' in counters.text().decode()
+    assert late(0, {}, counters.busy_lately()) == [
+        "2 requests were answered with 503 (try again later) in the last 10 minutes."
+    ]
+    now_s = 601.0
+    assert late(0, {}, counters.busy_lately()) == []
+
+
+def test_a_session_that_waits_for_long_is_said_and_messages_that_were_given_up() -> None:
+    messages = {"webhook": Counts(0, 3), "otlp": Counts(1, 0)}
+    assert late(299.0, {"webhook": Counts()}, 0) == []
+    assert late(780.0, messages, 1) == [
+        "A session has been due to be graded for 13 minutes.",
+        "Messages by otlp: 1 not delivered yet.",
+        "Messages by webhook: 3 given up.",
+        "1 request was answered with 503 (try again later) in the last 10 minutes.",
+    ]
 
 
 @pytest.mark.exhaustive

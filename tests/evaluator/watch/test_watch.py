@@ -37,10 +37,14 @@ def test_sessions_are_graded_when_they_are_idle_and_only_once(tmp_path: Path) ->
     add(db, [("good", OK), ("bad", BAD)])
     clock = Clock(START_NS + 2 * MINUTE)
     watching = watch(db, clock)
-    assert str(watching.round()) == "0 sessions graded; 2 waiting until they are idle"
+    first = watching.round()
+    assert str(first) == "0 sessions graded; 2 waiting until they are idle"
+    assert first.first_due_ns is not None
+    assert clock.now_ns < first.first_due_ns <= clock.now_ns + 5 * MINUTE
     clock.now_ns = LATER
     assert str(watching.round()) == "2 sessions graded: 1 passed, 1 failed"
-    assert str(watching.round()) == "2 sessions graded: 1 passed, 1 failed"
+    assert str(done := watching.round()) == "2 sessions graded: 1 passed, 1 failed"
+    assert done.first_due_ns is None
     assert str(watch(db, clock).round()) == "0 sessions graded"
     assert verdicts(db) == [("bad", "failed"), ("good", "passed")]
     gate = "SELECT session_id, value, passed FROM scores WHERE metric = 'tool_success_rate' ORDER BY ALL"

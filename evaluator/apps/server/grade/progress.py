@@ -105,6 +105,12 @@ class Progress:
                 {"gates": self._gates, "seq": derived, "now": now.time_ns, "since": self.since_ns},
             )
 
+    def first_due_ns(self, without: Container[str] = ()) -> int | None:
+        """Return when, by the steady clock, the first session is or was due; None without any."""
+        since = (one.idle_since_ns for name, one in self._waiting.items() if name not in without)
+        first = min(since, default=None)
+        return None if first is None else first + self._idle_ns
+
     def is_any_idle(self, now: Moment, without: Container[str] = ()) -> bool:
         """Return whether any session is idle."""
         return next(self._idle(now, without), None) is not None

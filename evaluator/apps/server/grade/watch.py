@@ -78,6 +78,7 @@ class WatchSummary(NamedTuple):
     deferred: int
     messages: Mapping[str, Counts]
     judge: Spent = Spent()
+    first_due_ns: int | None = None  # when, by the steady clock, the first that waits is or was due
 
     def __str__(self) -> str:
         """Return it in one line: `3 sessions graded: 2 passed, 1 failed; 1 waiting; webhook: 1 given up`."""
@@ -175,15 +176,15 @@ class Watch:
         self,
         stop: threading.Event,
         on_round: Callable[[WatchSummary], None] = lambda _: None,
-        on_look: Callable[[str | None], None] = lambda _: None,
+        on_look: Callable[[str | None, WatchSummary | None], None] = lambda problem, summary: None,  # noqa: ARG005
     ) -> None:
         """Watch until `stop` is set; `on_round` is called after each look that graded a session.
 
-        `on_look` is called after each look, with why it failed, None if it did not. If the database stays
+        `on_look` is called after each look, with why it failed or with the summary. If the database stays
         locked, or something cannot be read or written, the next look tries again.
         """
         while not stop.is_set():
-            before = self._verdicts.total()
+            before, summary = self._verdicts.total(), None
             try:
                 summary = self.round(stop)
             except (SpangradeError, duckdb.Error, OSError) as error:
@@ -195,7 +196,7 @@ class Watch:
                 self._problem = None
                 if self._verdicts.total() > before:
                     on_round(summary)
-            on_look(self._problem)
+            on_look(self._problem, summary)
             stop.wait(self._every_s)
 
     @few_collections()
@@ -224,7 +225,10 @@ class Watch:
                 self._create_tables(store)
                 counts = deliveries.counts(store)
         idle = len(self._progress) - len(self._deferred)
-        return WatchSummary(dict(self._verdicts), idle, len(self._deferred), counts, self._spent)
+        first_due_ns = self._progress.first_due_ns(self._deferred)
+        return WatchSummary(
+            dict(self._verdicts), idle, len(self._deferred), counts, self._spent, first_due_ns
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -505,11 +509,11 @@ def watch(
     stop: threading.Event | None = None,
     on_start: Callable[[], None] = lambda: None,
     on_round: Callable[[WatchSummary], None] = lambda _: None,
-    on_look: Callable[[str | None], None] = lambda _: None,
+    on_look: Callable[[str | None, WatchSummary | None], None] = lambda problem, summary: None,  # noqa: ARG005
 ) -> WatchSummary:
     """Grade sessions as they become idle, until `stop` is set or, with `once`, once; see `Database.watch`.
 
-    `on_look` is called after each look, with why it failed, None if it did not.
+    `on_look` is called after each look, with why it failed or with the summary.
     """
     select, words = spec.select, Selection()
     for name in ("sessions", "of_run", "last_import", "latest_per_question", "limit", "questions", "answers"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, stat_result
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -76,6 +76,7 @@ class Site:
 
     hosts: frozenset[str] = frozenset()
     schemes: tuple[str, ...] = ("http",)
+    problems: Callable[[], Sequence[str]] = tuple  # of the service, for the first page
 
     def __init__(self, reviewer: Reviewer | None = None) -> None:
         self._reviewer = reviewer
@@ -175,7 +176,7 @@ class _Pages:
     def overview(self, request: Request) -> Response:
         with self._database.reading() as store:
             values = overview_page(store, request.query_params, self._database.only)
-        return self._page(request, "overview.html", values)
+        return self._page(request, "overview.html", {**values, "problems": self._site.problems()})
 
     def live(self, request: Request) -> Response:  # noqa: ARG002
         return JSONResponse({"mark": self._database.mark, "notice": self._database.notice})
