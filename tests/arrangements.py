@@ -74,7 +74,7 @@ def conversations(records: int) -> list[Record]:
             moved = _moved(record, number * (60 * SECOND_NS - STAGGER_NS))
             made.append(moved)
             if len(made) % 50 == 0:
-                made.append(_changed(moved))
+                made.append(changed(moved))
         if len(made) >= records:
             break
     return made
@@ -86,7 +86,7 @@ def _moved(record: Record, earlier_ns: int) -> Record:
     return record._replace(time_ns=record.time_ns - earlier_ns)
 
 
-def _changed(record: Record) -> Record:
+def changed(record: Record) -> Record:
     """Return a record with the same id as another one, and other contents."""
     if isinstance(record, Span):
         attributes = {**record.attributes, "gen_ai.agent.name": "another"}

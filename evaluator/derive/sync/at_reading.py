@@ -7,8 +7,8 @@ part showed and nothing else. Any other is built from what is stored, as `update
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import nanoarrow as na
@@ -31,7 +31,7 @@ class BuiltPart(NamedTuple):
 
 
 class BuiltParts(NamedTuple):
-    """What parts show together: the traces and, by session, their ids, that only one of them has."""
+    """What parts show together; `by_session` are the traces of each session that only one part has."""
 
     traces: Mapping[str, Trace]
     by_session: Mapping[str, frozenset[str]]
@@ -66,10 +66,8 @@ def build_part(spans: Sequence[Span], logs: Sequence[LogRecord], settings: Setti
     return BuiltPart(settings, traces, build_sessions(recorded))
 
 
-def together(parts: Sequence[BuiltPart]) -> BuiltParts:
-    """Return what parts show together."""
-    traces = [trace for part in parts for trace in part.traces]
-    times = Counter(trace.trace_id for trace in traces)
+def together(parts: Sequence[BuiltPart], once: AbstractSet[str]) -> BuiltParts:
+    """Return what parts show together of the traces that are read `once`: their records are the newest."""
     by_session: dict[str, frozenset[str]] = {}
     rows: dict[str, list[na.Array]] = {}
     twice: set[str] = set()
@@ -82,7 +80,7 @@ def together(parts: Sequence[BuiltPart]) -> BuiltParts:
         for table, some in part.built.rows.items():
             rows.setdefault(table, []).append(some)
     return BuiltParts(
-        {trace.trace_id: trace for trace in traces if times[trace.trace_id] == 1},
+        {trace.trace_id: trace for part in parts for trace in part.traces if trace.trace_id in once},
         {session_id: ids for session_id, ids in by_session.items() if session_id not in twice},
         BuiltSessions(
             [session_id for part in parts for session_id in part.built.session_ids],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -405,8 +405,10 @@ def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
         intake.added.logs + added.logs,
         intake.added.duplicates + added.duplicates + repeated,
     )
+    times = Counter(chain.from_iterable(batch.traces for batch in batches))
+    once = {trace_id for trace_id, number in times.items() if number == 1}
     parts = [batch.part for batch in batches if batch.part is not None]
-    write_built(store, parts, before, intake.held)
+    write_built(store, parts, once, before, intake.held)
 
 
 def import_files(

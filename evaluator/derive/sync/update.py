@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from itertools import groupby
 from operator import itemgetter
@@ -226,15 +227,18 @@ def steps(
     yield from _build(store, _known(store, held), in_order, until_s)
 
 
-def write_built(store: Store, parts: Sequence[BuiltPart], after: int, held: HeldTraces) -> None:
+def write_built(
+    store: Store, parts: Sequence[BuiltPart], once: AbstractSet[str], after: int, held: HeldTraces
+) -> None:
     """Link what was stored after an arrival, and write those sessions of its parts that are whole.
 
-    The rest, and all where earlier records are to be derived first or by other settings, is left to `steps`.
+    Traces in one part alone are `once`. The rest, and all where earlier records are to be derived
+    first or by other settings, is left to `steps`.
     """
     if derived_up_to(store) is None and not after:
         forget(store)
     settings = settings_of(store)
-    read = together([part for part in parts if part.settings == settings])
+    read = together([part for part in parts if part.settings == settings], once)
     if not read.traces or derived_up_to(store) != after:
         return
     held.start(settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from arrangements import Arrangement, arranged, conversations, differences, import_each, lines_of
+from arrangements import Arrangement, arranged, changed, conversations, differences, import_each, lines_of
 from spans_of_many import Record
 
 from spangrade.evaluator.derive.sync import intake, parts
@@ -52,12 +52,14 @@ def test_sessions_that_follow_one_another_are_observed_where_they_are_read(
 
 
 @pytest.mark.usefixtures("observed_again")
-@pytest.mark.parametrize("arrangement", [None, Arrangement(9, True, 3, 1), Arrangement(10, False, 2, 1)])
+@pytest.mark.parametrize("arrangement", [None, Arrangement(9, True, 3, 1), Arrangement(10, False, 1, 1)])
 def test_what_an_import_writes_is_what_is_derived_again(
     arrangement: Arrangement | None, tmp_path: Path
 ) -> None:
-    imports = [RECORDS, RECORDS[100:300]] if arrangement is None else arranged(RECORDS, arrangement)
-    database = import_each(tmp_path / "s.duckdb", imports, LINES)
+    """Half of the records come again, with other contents."""
+    records = [*RECORDS, *map(changed, RECORDS[::2])]
+    imports = [records, RECORDS[100:300]] if arrangement is None else arranged(records, arrangement)
+    database = import_each(tmp_path / "s.duckdb", imports, lines_of(records))
     (tmp_path / "imported.duckdb").write_bytes(database.path.read_bytes())
     database.derive(all=True)
     assert differences(tmp_path / "imported.duckdb", database.path) == {}
