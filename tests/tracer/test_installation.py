@@ -44,7 +44,7 @@ def test_the_command_names_what_it_was_installed_from(
     if record is not None:
         text = json.dumps(record).replace("{there}", str(there).replace(" ", "%20"))
         (folder / "direct_url.json").write_text(text)
-    monkeypatch.setattr(installation, "distribution", lambda _: metadata.PathDistribution(folder))
+    monkeypatch.setattr(metadata, "distribution", lambda _: metadata.PathDistribution(folder))
     command = installation.to_install("view")
     assert shlex.split(command) == [
         "pip",

@@ -39,11 +39,11 @@ def to_install(*extras: str) -> str:
     It names what spangrade was installed from, by the record that installers leave (PEP 610). Without one, or
     where that is gone, it names the packages of the extras: an index may have another package of this name.
     """
-    from importlib.metadata import PackageNotFoundError, distribution  # takes 20 ms to import
+    from importlib import metadata  # takes 20 ms to import
 
     try:
-        installed = distribution("spangrade")
-    except PackageNotFoundError:
+        installed = metadata.distribution("spangrade")
+    except metadata.PackageNotFoundError:
         return f"pip install '.[{','.join(extras)}]'"
     what = _source(json.loads(installed.read_text("direct_url.json") or "{}"), ",".join(extras))
     return f"pip install {what or ' '.join(sorted(_packages(installed, extras)))}"
