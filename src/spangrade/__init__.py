@@ -14,12 +14,12 @@ import os.path
 
 __version__ = "0.1.0"
 
-# In a checkout the packages stand at the repository's root. The links beside this file serve mypy,
-# import-linter and editors; without links (Git with core.symlinks=false, a source distribution) this
-# finds the packages.
+# In a checkout the packages stand at the repository's root, and are imported from there: so tracebacks name
+# the files that Git knows. The links beside this file serve mypy and import-linter alone: without them
+# (core.symlinks=false, a source distribution) all else works the same.
 _root = os.path.realpath(f"{__file__}/../../..")
 if os.path.isfile(f"{_root}/tracer/semconv.py"):  # noqa: PTH113 (pathlib takes 10 ms to import)
-    __path__.append(_root)
+    __path__.insert(0, _root)
 
 TYPE_CHECKING = False  # what `typing` says, which takes 5 ms to import
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from spangrade.tracer.base import installation
 
@@ -51,3 +52,7 @@ def test_the_command_names_what_it_was_installed_from(
         "install",
         *(word.replace("{there}", str(there)) for word in words),
     ]
+
+
+def test_in_a_checkout_a_traceback_names_the_files_that_git_knows() -> None:
+    assert Path(installation.__file__) == ROOT / "tracer/base/installation.py"
