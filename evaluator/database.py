@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.apps.server.grade.watch import WatchSummary
     from spangrade.evaluator.apps.server.serve import ServeOptions
     from spangrade.evaluator.derive.sync.why import SpanReading
-    from spangrade.evaluator.grading.regraded import Regraded
+    from spangrade.evaluator.grading.regrade import Regraded
     from spangrade.evaluator.grading.run import Run
     from spangrade.evaluator.grading.run_options import RunOptions
     from spangrade.evaluator.maintenance.doctor import Checked
@@ -877,7 +877,7 @@ class Database:
         after it. It is named as in `compare`, whose errors are raised.
         """
         from spangrade.evaluator.grading.run_list import no_run
-        from spangrade.evaluator.statistics.comparison.sides import (
+        from spangrade.evaluator.statistics.comparison.sample_names import (
             is_file_of_run,
             sample_named,
             selects_sessions,
@@ -931,7 +931,7 @@ class Database:
             judge,
             parse_condition,
         )
-        from spangrade.evaluator.statistics.comparison.sides import (
+        from spangrade.evaluator.statistics.comparison.sample_names import (
             is_file_of_run,
             samples_of,
             selects_sessions,
@@ -1006,8 +1006,8 @@ class Database:
         from spangrade.evaluator.grading.selection import chosen_ids
         from spangrade.evaluator.statistics.clusters import FAILING
         from spangrade.evaluator.statistics.comparison.stored_sample import sessions_of_run, shown_sessions
-        from spangrade.evaluator.statistics.explained.causes import ranked
-        from spangrade.evaluator.statistics.explained.groups import explain
+        from spangrade.evaluator.statistics.failure_causes.causes import ranked
+        from spangrade.evaluator.statistics.failure_causes.groups import explain
 
         with self._selecting(select) as (store, among):
             run_id = None if run is None else find_run_id(store, run)

@@ -42,8 +42,8 @@ from spangrade.evaluator.grading.revision import revision, run_name
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import RepeatsOf
-from spangrade.evaluator.grading.seen import seen_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
+from spangrade.evaluator.grading.unmasked_sessions import unmasked_sessions
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import ExitCode, InputError
@@ -98,7 +98,7 @@ def run_agent(
     by_id = dict(zip(ids, questions, strict=True))
     tasks = [Task(by_id[one], number, asked[one]) for one, number in missing(ids, options.times, current)]
     replayed = _replayed(options.replay, tasks, db, callbacks)
-    seen: Mapping[str, Session] = {}
+    unmasked: Mapping[str, Session] = {}
     redact = redaction(callbacks.configured.redact)
     if tasks:
         progress = _Progress(tasks, before, prepared, callbacks)
@@ -113,7 +113,7 @@ def run_agent(
             replayed=replayed,
             spent_before_usd=fsum(one.cost_usd or 0.0 for one in before),
         )
-        seen = _hold(conversations, tasks, progress, db, callbacks)
+        unmasked = _hold(conversations, tasks, progress, db, callbacks)
     with up_to_date(db, callbacks, wait_s=RUN_WAIT_S) as store:
         sessions = [one for one in sessions_of(store, mark) if _is_asked(one, asked)]
         complete = frozenset(one.session_id for one in sessions if one.complete)
@@ -128,7 +128,7 @@ def run_agent(
         # A version that the agent does not declare: it is noted on the run, and is not that of its sessions.
         tags = {"inferred_version": inferred, **prepared.spec.tags}
         prepared = replace(prepared, spec=replace(prepared.spec, tags=tags))
-    prepared = replace(prepared, only=complete, not_run=len(not_run), seen=seen, redact=redact)
+    prepared = replace(prepared, session_ids=complete, not_run=len(not_run), unmasked=unmasked, redact=redact)
     return grade_prepared(prepared, stored, callbacks, output, repeats_of, workers)
 
 
@@ -148,7 +148,7 @@ def _of_failed(spec: GradeSpec, stored: DatabaseFile) -> GradeSpec:
 def _questions_alone(prepared: Prepared) -> Prepared:
     """Return a prepared grade without the sessions that the dataset, or its folder, brings."""
     golden = prepared.golden._replace(spans=None, rows={})
-    return replace(prepared, golden=golden, recordings=(), answers={})
+    return replace(prepared, golden=golden, recordings=(), question_by_session={})
 
 
 def _check_texts(questions: Sequence[GoldenQuestion]) -> None:
@@ -233,7 +233,7 @@ def _hold(
         _await_spans(mark, options.wait_s, db, callbacks)
     for where, text in _notes(conversations, progress.unpriced):
         callbacks.on_problem(Problem(where, text, dropped=False))
-    return seen_sessions(recorder.seen, conversations.dialects)
+    return unmasked_sessions(recorder.seen, conversations.dialects)
 
 
 def _notes(conversations: Conversations, unpriced: int) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.root_agent import renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
-from spangrade.evaluator.grading.seen import as_seen, masked
+from spangrade.evaluator.grading.unmasked_sessions import masked, unmasked
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome
 from spangrade.evaluator.session import Session
@@ -156,13 +156,13 @@ def grade_sessions(
     Questions that expect the same share their sessions evenly: a session that may answer any of them is
     graded as an answer to the first of those that the fewest sessions answer.
     """
-    plan, questions, answers = prepared.plan_at(now_ns), prepared.index, prepared.answers
+    plan, questions, answers = prepared.plan_at(now_ns), prepared.index, prepared.question_by_session
     sessions_of = Counter(answers.values())
     doubtful: set[Candidates] = set()
 
     def attempt(session: Session, question: GoldenQuestion | None) -> _Attempt:
-        seen = as_seen(session, prepared.seen.get(session.session_id))
-        return _Attempt(question, start_metrics(plan, seen, question))
+        as_recorded = unmasked(session, prepared.unmasked.get(session.session_id))
+        return _Attempt(question, start_metrics(plan, as_recorded, question))
 
     def pending() -> Iterator[_Pending]:
         for session in sessions:

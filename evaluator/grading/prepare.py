@@ -73,26 +73,25 @@ class Prepared:
 
     `golden` is the content of the `dataset`, `recordings` are the files of spans to import first. `questions`
     are those that `where` chooses: the others are answered, but not missed. `metrics` are the requested ones,
-    `without` the references that are not gates, `answers` the questions that sessions are known to answer.
-    `only` are the ids of the sessions to choose from, None is all; `not_run` are missing among them, on
-    purpose if the run is `settled`. With `reads_store` a metric is of the scores in the database. `seen` are
-    sessions as they were before they were masked for the database: metrics see these, and `redact` masks what
-    they say.
+    the `ungated_references` are not gates, `question_by_session` is known of sessions.
+    `session_ids` are those to choose from, None is all; `not_run` are missing among them, on purpose if the
+    run is `settled`. With `reads_store` a metric is of the scores in the database. `unmasked` are sessions as
+    they were before they were masked for the database: metrics see these, and `redact` masks what they say.
     """
 
     spec: GradeSpec
     golden: Dataset
     questions: GoldenDataset
     metrics: tuple[Metric, ...]
-    without: frozenset[str]
+    ungated_references: frozenset[str]
     plan: MetricPlan
-    answers: Mapping[str, str]
+    question_by_session: Mapping[str, str]
     groups: Groups | None
     recordings: Sequence[Path] = ()
-    only: frozenset[str] | None = None
+    session_ids: frozenset[str] | None = None
     not_run: int = 0
     reads_store: bool = False
-    seen: Mapping[str, Session] = field(default_factory=dict)
+    unmasked: Mapping[str, Session] = field(default_factory=dict)
     redact: Redaction | None = None
 
     @property
@@ -124,7 +123,7 @@ class Prepared:
         """
         return (
             not self.reads_store
-            and not self.seen
+            and not self.unmasked
             and all(isinstance(one, str) for one in self.spec.gates.requested)
             and not any(isinstance(metric.function, Query) for metric in self.metrics)
             and not any(inspect.iscoroutinefunction(metric.function) for metric in self.metrics)
@@ -151,7 +150,7 @@ class Prepared:
         return self._new_index()
 
     def _new_index(self) -> QuestionIndex:
-        return QuestionIndex(self.golden.questions, self.answers)
+        return QuestionIndex(self.golden.questions, self.question_by_session)
 
     @cached_property
     def _share_sessions(self) -> bool:
@@ -176,7 +175,7 @@ class Prepared:
             "agents": [metric.agents for metric in self.metrics],
             **({"rules": rules} if (rules := [rule.digest for rule in self.spec.gates.in_force]) else {}),
             "files": [blake2b(path.read_bytes()).hexdigest() for path in files],
-            "without": sorted(self.without),
+            "without": sorted(self.ungated_references),
             "root_agent_name": self.spec.gates.other_name,
             "requested_calls": self.spec.gates.unanswered_calls,
             **({} if self.spec.questions is None else {"questions": self.spec.questions}),
@@ -190,7 +189,7 @@ class Prepared:
         gates, judge = self.spec.gates, self.spec.judge
         graded_by = GradedBy(
             tuple(map(str, gates.files)),
-            tuple(sorted(self.without)),
+            tuple(sorted(self.ungated_references)),
             self.spec.select.of_questions,
             gates.require_match,
             judge.threshold,
@@ -333,7 +332,7 @@ def sessions_to_grade(
         raise StoreError(f"{db.path}: no such database: import spans first, or name another")
     by_question = select.latest_per_question or select.of_questions is not None
     with db.reading(confined=not select.is_all) as store:
-        only: Collection[str] | None = prepared.only
+        only: Collection[str] | None = prepared.session_ids
         if prepared.recordings:
             only = _sessions_of(store, intake.traces)
         elif prepared.golden.spans is not None:
@@ -354,7 +353,7 @@ def sessions_to_grade(
         only = sessions_of_questions(
             reader.read(callbacks),
             prepared.golden.questions,
-            prepared.answers,
+            prepared.question_by_session,
             None if select.of_questions is None else chosen,
             latest=select.latest_per_question,
         )

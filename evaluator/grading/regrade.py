@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.formats import Dataset, find_dataset, read_dataset
 from spangrade.converters.datasets.golden import NO_QUESTIONS, GoldenDataset, GoldenQuestion
@@ -15,7 +16,6 @@ from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.metadata import parse_where
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared, try_queries, with_questions
-from spangrade.evaluator.grading.regraded import Changed, Regraded
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.save import RepeatsOf
@@ -36,6 +36,49 @@ from spangrade.tracer.span import Problem
 from spangrade.tracer.store.stored import Stored
 
 NO_GATES = Gates()
+
+
+class Changed(NamedTuple):
+    """A session, or without one a golden question that no session answers, and its verdicts and reasons.
+
+    `before` is None for a question that the run did not report, `after` for one that is not reported now.
+    """
+
+    session_id: str | None
+    question_id: str | None
+    before: str | None
+    after: str | None
+    reason_before: str
+    reason: str
+
+
+class Regraded(NamedTuple):
+    """A stored run and the verdicts that its sessions have now.
+
+    `run` is not stored. `changes` are the verdicts that differ, `before` the number of sessions of each
+    verdict in the stored run; `notes` say what could not be applied again, or differs by itself.
+    """
+
+    stored: StoredRun
+    run: Run
+    before: Mapping[str, int]
+    changes: tuple[Changed, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the changes as JSON values."""
+        return {
+            "run": self.stored.label,
+            "run_id": self.stored.run_id,
+            "sessions": sum(self.run.verdicts.values()),
+            "verdicts_before": dict(self.before),
+            "verdicts": {verdict.value: number for verdict, number in self.run.verdicts.items() if number},
+            "unapplied_gates": list(self.run.unapplied_gates),
+            "exit_code": int(self.run.exit_code),
+            "judge": self.run.judge_json,
+            "changes": [change._asdict() for change in self.changes],
+            "notes": list(self.notes),
+        }
 
 
 def regrade(

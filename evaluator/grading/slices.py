@@ -142,7 +142,7 @@ def _add(run: Run, grades: Iterable[Grade], output: Output | None) -> None:
 def shared_file(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]:
     """Give a file of the values that all slices share: each process reads it once."""
     golden = prepared.golden._replace(spans=None, problems=[], rows=dict(prepared.golden.rows))
-    answers = dict(prepared.answers)
+    answers = dict(prepared.question_by_session)
     shared = Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())
     with TemporaryDirectory(prefix="spangrade-") as folder:
         file = Path(folder) / "shared"
@@ -154,7 +154,7 @@ def shared_file(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]
 def read_shared(file: Path) -> tuple[Shared, Prepared]:
     """Return the content of a `shared_file`, and the grade prepared from it."""
     shared: Shared = pickle.loads(file.read_bytes())  # noqa: S301 (our own, of this grade)
-    return shared, replace(with_questions(shared.spec, shared.golden), answers=shared.answers)
+    return shared, replace(with_questions(shared.spec, shared.golden), question_by_session=shared.answers)
 
 
 def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:

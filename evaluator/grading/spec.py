@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spangrade.evaluator.grading.origin import OriginFilter, one_of, origin_filter
-from spangrade.evaluator.grading.planned_calls import RequestedCalls
+from spangrade.evaluator.grading.requested_calls import RequestedCalls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.base.canonical_json import dumps

@@ -92,7 +92,7 @@ def head_of_run(
         regressed = {one.name for one in flipped}
         before = dict.fromkeys(one.name for one in failing if one.name not in regressed)
         lines = [*_careful(compared.comparison), *lines, HeadLine(_against(compared))]
-        notes = [*_moved(compared.comparison, before), *notes]
+        notes = [*_changed_metrics(compared.comparison, before), *notes]
         failing = flipped or failing
     elif flips is not None:
         passed_before = flips.regressed
@@ -137,7 +137,7 @@ def head_of_comparison(compared: Compared, code: ExitCode, stored: Stored | None
         for key, graded in second.by_key().items()
         if key not in regressed and any(one.verdict in (Verdict.FAILED, Verdict.BROKEN) for one in graded)
     ]
-    notes = list(_moved(compared.comparison, before))
+    notes = list(_changed_metrics(compared.comparison, before))
     return [*lines, *_end(flipped, notes, compared, stored, code, "", second.label)]
 
 
@@ -211,7 +211,7 @@ def _end(
     run: str,
     commands: Sequence[str] = (),
 ) -> Iterator[HeadLine]:
-    ways = _ways(failing)
+    ways = _failure_groups(failing)
     failing = [one for way in ways for one in way]
     yield from _failing_lines(ways, stored)
     notes = [
@@ -263,7 +263,7 @@ def _flipped(comparison: Comparison) -> list[_NotPassed]:
     return found
 
 
-def _ways(failing: Sequence[_NotPassed]) -> list[list[_NotPassed]]:
+def _failure_groups(failing: Sequence[_NotPassed]) -> list[list[_NotPassed]]:
     """Return what failed alike together: the gravest verdict first, then the most."""
     alike: dict[tuple[str, str], list[_NotPassed]] = {}
     for one in failing:
@@ -291,7 +291,7 @@ def _failing_lines(ways: Sequence[Sequence[_NotPassed]], stored: Stored | None) 
         room -= len(differing[:room])
 
 
-def _moved(comparison: Comparison, before: Iterable[str]) -> Iterator[str]:
+def _changed_metrics(comparison: Comparison, before: Iterable[str]) -> Iterator[str]:
     """Yield what else is not as before."""
     yield from _unchanged([one.key for one in comparison.fixed], before)
     for change in comparison.metrics:

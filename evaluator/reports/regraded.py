@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from spangrade.evaluator.grading.regraded import Regraded
 from spangrade.evaluator.reports.tables import cell
 from spangrade.tracer.base.terminal import counted
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.grading.regrade import Regraded
 
 MAX_LISTED = 20  # verdicts that change
 

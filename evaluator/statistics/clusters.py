@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.statistics.comparison.parting import parting
+from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
 from spangrade.evaluator.statistics.comparison.sample import Graded
 
 FAILING = (Verdict.FAILED, Verdict.BROKEN)
@@ -141,16 +141,16 @@ def cluster(what: str, sessions: Sequence[Graded], passing: Paths) -> Cluster:
     whose path is equal for the most steps.
     """
     paths = [one.trajectory or () for one in sessions]
-    parted = parting(paths)
+    parted = where_paths_differ(paths)
     shared = paths[0] if parted is None else paths[0][: parted.step - 1]
     steps: Counter[str] = Counter()
     compared = 0
     for one in sessions:
         if one.trajectory is not None and one.question_id in passing:
             compared += 1
-            partings = [parting([path, one.trajectory]) for path in passing[one.question_id]]
-            if None not in partings and (
-                found := max(filter(None, partings), key=lambda parted: parted.step)
+            differences = [where_paths_differ([path, one.trajectory]) for path in passing[one.question_id]]
+            if None not in differences and (
+                found := max(filter(None, differences), key=lambda parted: parted.step)
             ):
                 steps[f"step {found.step}: {found.names[0]} where it passes, {found.names[1]} here"] += 1
     ((parts, number),) = steps.most_common(1) or [("", 0)]

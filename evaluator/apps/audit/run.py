@@ -130,7 +130,7 @@ def _chosen(
     left_out: Counter[str] = Counter()
     questions = prepared.golden.questions
     for one in audited_sessions(
-        sessions, questions, plan, prepared.answers, failed=mutants.failed, on_answer=on_answer
+        sessions, questions, plan, prepared.question_by_session, failed=mutants.failed, on_answer=on_answer
     ):
         if isinstance(one, str):
             left_out[one] += 1

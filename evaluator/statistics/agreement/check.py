@@ -112,13 +112,14 @@ def check_judge(
     if measure is None:
         raise InputError(f"{stored.label}: the run's metric {metric} is not there any more")
     by_id = {question.id: question for question in prepared.questions.golden_questions}
+    answered = prepared.question_by_session
     asked = fresh_judge(prepared.spec.judge)
     if prepared.spec.judge.names_model:
         asked.check_model()
     callbacks.on_progress("asking the judge")
     with use_judge_of_run(asked):
         started = [
-            (one.session_id, start(measure, one, by_id.get(prepared.answers.get(one.session_id, "")), None))
+            (one.session_id, start(measure, one, by_id.get(answered.get(one.session_id, "")), None))
             for one in sessions.read(callbacks)
         ]
         now = {session_id: resolve(measure, outcome) for session_id, outcome in started}

@@ -28,6 +28,7 @@ from spangrade.evaluator.statistics.comparison.differences import (
     paired_difference,
     unpaired_difference,
 )
+from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
 from spangrade.evaluator.statistics.comparison.judge_error import MeasuredError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
 from spangrade.evaluator.statistics.comparison.pairs import (
@@ -37,7 +38,6 @@ from spangrade.evaluator.statistics.comparison.pairs import (
     common_questions,
     pairs_of,
 )
-from spangrade.evaluator.statistics.comparison.parting import parting
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
     Graded,
@@ -395,7 +395,7 @@ def _step(paths: Sequence[Sequence[str] | None]) -> str:
     It is also empty if one of them is not recorded.
     """
     known = [path for path in paths if path is not None]
-    parted = parting(known) if len(known) == len(paths) else None
+    parted = where_paths_differ(known) if len(known) == len(paths) else None
     return "" if parted is None else f"step {parted.step}: {', then '.join(parted.names)}"
 
 

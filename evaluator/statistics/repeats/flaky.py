@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.statistics.comparison.parting import parting
+from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
 
 _MAX_NAME = 80  # characters of a call with its arguments, in a line
 
@@ -73,7 +73,7 @@ def flaky(question: str, tries: Sequence[Try]) -> Flaky | None:
     for part_at in ("step", "call"):
         paths = ((one, one.path if part_at == "step" else one.calls) for one in tries)
         known = [(one, path) for one, path in paths if path is not None]
-        parted = parting([path for _, path in known])
+        parted = where_paths_differ([path for _, path in known])
         if parted is not None:
             branches: dict[str, Branch] = {}
             for (one, _), name in zip(known, parted.names, strict=True):

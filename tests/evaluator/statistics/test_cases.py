@@ -17,10 +17,10 @@ from spangrade.evaluator.statistics import intervals, shifts
 from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, cohens_kappa, rate
 from spangrade.evaluator.statistics.comparison import differences, exact, means
+from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
 from spangrade.evaluator.statistics.comparison.judge_error import judge_error
-from spangrade.evaluator.statistics.comparison.parting import parting
 from spangrade.evaluator.statistics.comparison.plan import questions_for
-from spangrade.evaluator.statistics.explained.separated import at_least
+from spangrade.evaluator.statistics.failure_causes.separated import at_least
 from spangrade.evaluator.statistics.repeats.rates import Tries, rates
 from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
 
@@ -51,7 +51,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "median_difference": lambda a, b, low: _tested(means.median_difference(a, b, low, is_paired=True)),
     "nearest_rank": nearest_rank,
     "paired_difference": lambda a, b, *bounds: _tested(differences.paired_difference(a, b, bounds)),
-    "parting": parting,
     "questions_for": questions_for,
     "rate": rate,
     "rates": lambda *questions: rates([Tries(*one) for one in questions]),
@@ -61,6 +60,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "student_p_value": intervals.student_p_value,
     "unpaired_difference": lambda a, b, *bounds: _tested(differences.unpaired_difference(a, b, bounds)),
     "upper_bound": lambda before, *rest: shifts.upper_bound(shifts.PriorMean(*before), *rest),
+    "where_paths_differ": where_paths_differ,
     "wilson_interval": intervals.wilson_interval,
 }
 

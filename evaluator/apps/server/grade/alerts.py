@@ -28,8 +28,8 @@ from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.clusters import FAILING, Cluster
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
-from spangrade.evaluator.statistics.explained.causes import Ranked, ranked
-from spangrade.evaluator.statistics.explained.groups import explain
+from spangrade.evaluator.statistics.failure_causes.causes import Ranked, ranked
+from spangrade.evaluator.statistics.failure_causes.groups import explain
 from spangrade.evaluator.statistics.shifts import (
     BEFORE,
     CAP,

@@ -19,8 +19,8 @@ from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.clusters import Cluster
 from spangrade.evaluator.statistics.comparison.sample import Graded
 from spangrade.evaluator.statistics.comparison.stored_sample import shown_sessions
-from spangrade.evaluator.statistics.explained.causes import ranked
-from spangrade.evaluator.statistics.explained.groups import explain
+from spangrade.evaluator.statistics.failure_causes.causes import ranked
+from spangrade.evaluator.statistics.failure_causes.groups import explain
 from spangrade.evaluator.statistics.intervals import rates_interval
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.quantities import parse_time

@@ -17,11 +17,11 @@ from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.session import error_type
 from spangrade.evaluator.statistics.clusters import CauseKey, Cluster, what_went_wrong
 from spangrade.evaluator.statistics.comparison.sample import Graded
-from spangrade.evaluator.statistics.explained.facts import fact_of, find_facts
+from spangrade.evaluator.statistics.failure_causes.facts import fact_of, find_facts
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
-_PACKAGE = "spangrade.evaluator.statistics.explained"
+_PACKAGE = "spangrade.evaluator.statistics.failure_causes"
 _HAPPENED = ("error", "argument", "step", "tool")  # facts of what happened in a session
 LEAST_OF_NEW = 3  # sessions of a cause that is said to be new
 

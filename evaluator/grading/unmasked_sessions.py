@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # few grades redact
     from spangrade.tracer.redaction import Redaction
 
 
-def seen_sessions(spans: Iterable[Span], dialects: Sequence[Vendor]) -> Mapping[str, Session]:
+def unmasked_sessions(spans: Iterable[Span], dialects: Sequence[Vendor]) -> Mapping[str, Session]:
     """Return the sessions that spans of this process record, by id."""
     by_trace: dict[str, list[Span]] = {}
     for span in spans:
@@ -34,7 +34,7 @@ def seen_sessions(spans: Iterable[Span], dialects: Sequence[Vendor]) -> Mapping[
     }
 
 
-def as_seen(session: Session, seen: Session | None) -> Session:
+def unmasked(session: Session, seen: Session | None) -> Session:
     """Return a stored session with the content that was seen, unless more of it was stored since."""
     if seen is None or _shape(seen) != _shape(session):
         return session

@@ -16,7 +16,7 @@ from spangrade.tracer.store.sql import statement
 PASSING = -1  # the part of the sessions that pass
 KINDS = ("error", "argument", "step", "tool", "version", "model", "question", "input")  # what says most first
 _QUERIES = ("errors", "arguments", "steps", "calls", "sessions", "words")
-_PACKAGE = "spangrade.evaluator.statistics.explained"
+_PACKAGE = "spangrade.evaluator.statistics.failure_causes"
 _CALLS, _NOT_CALLED = "calls ", "does not call "
 _GIVEN, _NOT_GIVEN = " is given", " is not given"
 

@@ -25,19 +25,19 @@ from spangrade.evaluator.statistics.clusters import (
     what_went_wrong,
 )
 from spangrade.evaluator.statistics.comparison.sample import Graded
-from spangrade.evaluator.statistics.explained.causes import cause_keys
-from spangrade.evaluator.statistics.explained.facts import (
+from spangrade.evaluator.statistics.failure_causes.causes import cause_keys
+from spangrade.evaluator.statistics.failure_causes.facts import (
     KINDS,
     PASSING,
     Fact,
     count_facts,
     find_facts,
 )
-from spangrade.evaluator.statistics.explained.separated import Count, separated
+from spangrade.evaluator.statistics.failure_causes.separated import Count, separated
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
-_PACKAGE = "spangrade.evaluator.statistics.explained"
+_PACKAGE = "spangrade.evaluator.statistics.failure_causes"
 _LEAST = 3  # sessions with a fact that may part them from others
 _NEARLY_ALL = 0.9  # of a group: what this share has is said of all
 _WORTH_IT = 0.2  # of a group: what this share has beyond chance parts it

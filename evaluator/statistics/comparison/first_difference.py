@@ -1,4 +1,4 @@
-"""Where the trajectories of sessions part."""
+"""Where the trajectories of sessions differ first."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 THE_END = "the end"
 
 
-class Parting(NamedTuple):
+class FirstDifference(NamedTuple):
     """The first step, from 1, at which not all paths are the same, and what each of them has there."""
 
     step: int
     names: tuple[str, ...]
 
 
-def parting(paths: Sequence[Sequence[str]]) -> Parting | None:
-    """Return where paths part; None if they are all the same. A path that is over has `the end` there."""
+def where_paths_differ(paths: Sequence[Sequence[str]]) -> FirstDifference | None:
+    """Return where paths differ first, None if they do not. A path that is over has `the end` there."""
     for step in range(max(map(len, paths), default=0)):
         names = tuple(path[step] if step < len(path) else THE_END for path in paths)
         if len(set(names)) > 1:
-            return Parting(step + 1, names)
+            return FirstDifference(step + 1, names)
     return None
