@@ -3,7 +3,8 @@
 docs/sql.md from the columns of the record types, docs/metric_reference.md from the installed metrics,
 docs/commands.md from the options of the commands, the tables of docs/recording.md from the dialects and from
 what plays of frameworks recorded (tests/frameworks/played.json), those of docs/reading.md from the
-dialects and from the files that tests read (tests/fixtures/forms/cases.json).
+dialects and from the files that tests read (tests/fixtures/forms/cases.json), the rooms of
+docs/architecture.md from the contracts of import-linter and from what the rooms say of themselves.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import isfinite
@@ -35,8 +37,9 @@ from spangrade.tracer.base.fields import option_fields
 from spangrade.tracer.frameworks import FRAMEWORKS
 
 _MARK, _END = "<!-- from the code: docs/write_pages.py -->\n", "<!-- end -->"
-_FORMS = Path(__file__).parent.parent / "tests" / "fixtures" / "forms" / "cases.json"
-_PLAYED = Path(__file__).parent.parent / "tests" / "frameworks" / "played.json"
+_ROOT = Path(__file__).parents[1]
+_FORMS = _ROOT / "tests" / "fixtures" / "forms" / "cases.json"
+_PLAYED = _ROOT / "tests" / "frameworks" / "played.json"
 # How settings begin that only a user has made who wants no content.
 _BY_DEFAULT = ("unset ", "do not ", "let ", "keep ")
 # Where a stack's own documentation, or its source, has the setting.
@@ -244,7 +247,51 @@ def _signs(signs: Signs) -> str:
     )
 
 
+def floors() -> list[tuple[str, list[str]]]:
+    """Return the floors of the house, the top one first: the folder, and the rooms on the same floor."""
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = [one for one in project["tool"]["importlinter"]["contracts"] if one["type"] == "layers"]
+    packages, rooms = (
+        [text.split(" | ") for text in one["layers"]]
+        for one in sorted(layers, key=lambda c: "containers" in c)
+    )
+    return [
+        *(("evaluator", room) for room in rooms),
+        *(("", [name.removeprefix("spangrade.")]) for (name,) in packages if name != "spangrade.evaluator"),
+    ]
+
+
+def rooms_page() -> str:
+    """Return docs/architecture.md with the floors, and what each room is for and where it begins."""
+    lines = ["```text\n"]
+    described = ["| room | is for | begin with |\n|---|---|---|\n"]
+    for folder, rooms in floors():
+        names = [one + ("" if (_ROOT / folder / f"{one}.py").exists() else "/") for one in rooms]
+        lines.append(f"{folder or '':<11}{'   '.join(names)}\n")
+        for room in rooms:
+            described += [_room(path) for path in _folders(_ROOT / folder / room)]
+    return _with("architecture.md", "".join([*lines, "```\n"]), "".join(described))
+
+
+def _folders(room: Path) -> list[Path]:
+    """Return a room, and the rooms in it that say where they begin."""
+    inside = sorted(room.glob("*/__init__.py"))
+    return [one.parent for one in (room / "__init__.py", *inside) if one.exists() and begin_of(one.parent)]
+
+
+def begin_of(room: Path) -> str | None:
+    """Return where a room begins, as its docstring says: a name of a module in it, and of what is in that."""
+    found = re.search(r"Begin with `([\w.]+)`", (room / "__init__.py").read_text(encoding="utf-8"))
+    return found[1] if found else None
+
+
+def _room(room: Path) -> str:
+    head = (room / "__init__.py").read_text(encoding="utf-8").partition("\n")[0].strip('"')
+    return f"| `{room.relative_to(_ROOT)}/` | {head} | `{begin_of(room)}` |\n"
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
+    "architecture.md": rooms_page,
     "sql.md": views_page,
     "metric_reference.md": metrics_page,
     "commands.md": commands_page,

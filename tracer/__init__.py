@@ -1,4 +1,8 @@
-"""Wrap agents in OpenTelemetry spans, and store spans in DuckDB."""
+"""Wrap agents in OpenTelemetry spans, and store spans in DuckDB.
+
+What is installed beside an agent: it imports nothing of `converters` and `evaluator`.
+Begin with `instrument.tool`.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""What drives an agent: a run over golden questions, a test, a server, a simulated user, a replay."""
+"""What drives an agent: a run over golden questions, a test, a server, a simulated user, a replay.
+
+It stands on `maintenance`, `review` and `statistics` and what is below.
+Begin with `run.run_agent`.
+"""

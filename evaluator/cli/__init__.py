@@ -1,4 +1,8 @@
-"""The command line, `spangrade`: each module parses, calls `spangrade.open()` and prints."""
+"""The command line, `spangrade`: each module parses, calls `spangrade.open()` and prints.
+
+It stands on `database` and what is below.
+Begin with `commands.COMMANDS`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """The judge: a model that answers questions about the meaning of texts.
 
 The names are imported when they are first used: the options of a judge need no client of a model.
+
+It stands on `converters` and `tracer`.
+Begin with `protocol.Judge`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The metrics: plain functions of a session and, where they compare, of the golden question."""
+"""The metrics: plain functions of a session and, where they compare, of the golden question.
+
+It stands on `derive` and what is below.
+Begin with `metric.metric`.
+"""
 
 from spangrade.evaluator.metrics.metric import (
     Failure,

@@ -1,1 +1,5 @@
-"""Stored grades, as views: the one definition of a session's verdict, which every list and page reads."""
+"""Stored grades, as views: the one definition of a session's verdict, which every list and page reads.
+
+It stands on `converters` and `tracer`.
+Begin with `views.with_views`.
+"""

@@ -1,1 +1,5 @@
-"""Decode OTLP, JSON and protobuf, into spans and log records."""
+"""Decode OTLP, JSON and protobuf, into spans and log records.
+
+It imports `base`, the record types and the names of the tables of `store`.
+Begin with `json.decode`.
+"""
