@@ -64,6 +64,20 @@ def ran(source: Path, folder: Path, *arguments: object) -> subprocess.CompletedP
 
 
 @pytest.mark.exhaustive
+def test_a_page_that_contributing_adds_is_served(changed: Path, tmp_path: Path) -> None:
+    copy_of_sample(tmp_path / "s.duckdb")
+    program = (
+        "from pathlib import Path\n"
+        f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\n"
+        "from serving import serving\n"
+        "with serving(Path('s.duckdb')) as served:\n"
+        "    print('<li>gemini-2.5-flash</li>' in served.get('/models').text)\n"
+    )
+    done = ran(changed, tmp_path, "-c", program)
+    assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.exhaustive
 def test_what_contributing_adds_works(changed: Path, tmp_path: Path) -> None:
     copy_of_sample(tmp_path / "s.duckdb")
     spangrade = ("-m", "spangrade")
@@ -86,7 +100,7 @@ def test_what_contributing_adds_works(changed: Path, tmp_path: Path) -> None:
 
 
 def test_what_the_pages_add_is_in_the_style_of_the_rest(changed: Path) -> None:
-    files = {name for change in CHANGES for name, _ in files_of(change)}
+    files = {name for change in CHANGES for name, _ in files_of(change) if name.endswith(".py")}
     files |= {f"converters/spans/dialects/{name}.py" for name in DIALECTS}
     for command in (("check", "-q"), ("format", "-q", "--check")):
         done = ran(changed, changed, "-m", "ruff", *command, *sorted(files))
