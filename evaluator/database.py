@@ -33,10 +33,8 @@ from spangrade.evaluator.derive.sync.intake import (
 )
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, DatabaseFile, derive
 from spangrade.evaluator.derive.sync.update import count_sessions
-from spangrade.evaluator.grading.origin import counts_by_origin, listed_origin, origin_condition
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import find_session_id, find_session_to_show, list_sessions
-from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.settings import (
     NO_SETTINGS,
     ProjectSettings,
@@ -52,6 +50,8 @@ from spangrade.evaluator.maintenance.delete import Deleted
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores, save_external_scores
 from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report, reports_named
+from spangrade.evaluator.results.origin import counts_by_origin, listed_origin, origin_condition
+from spangrade.evaluator.results.session_sort import SessionSort
 from spangrade.evaluator.review.scores.queue import ToReview, queued
 from spangrade.evaluator.review.scores.queues import USUAL
 from spangrade.evaluator.session import Session

@@ -10,7 +10,7 @@ from typing import Any
 
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import MAX_LISTED, console, note_origins, warn_not_understood
-from spangrade.evaluator.grading.session_sort import SessionSort
+from spangrade.evaluator.results.session_sort import SessionSort
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import option, values_of
 from spangrade.tracer.base.terminal import counted

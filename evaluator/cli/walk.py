@@ -19,7 +19,7 @@ from rich.text import Text
 from spangrade import Selection
 from spangrade.evaluator.cli.options import StoredIn
 from spangrade.evaluator.cli.output import console, note_origins
-from spangrade.evaluator.grading.origin import OriginFilter
+from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.review.scores.queues import USUAL, Queue
 from spangrade.tracer.base.fields import option, values_of
 

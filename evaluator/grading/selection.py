@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from spangrade.evaluator.derive.schema import SESSIONS
-from spangrade.evaluator.grading.origin import origin_condition
 from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.spec import Selection
+from spangrade.evaluator.results.origin import origin_condition
 from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import InputError

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from shlex import quote
 
 from spangrade.evaluator.derive.schema import SESSIONS
-from spangrade.evaluator.grading.origin import listed_origin, origin_condition
-from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.grading.stored_grades import FAILED
 from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
+from spangrade.evaluator.results.origin import listed_origin, origin_condition
+from spangrade.evaluator.results.session_sort import SessionSort
 from spangrade.evaluator.results.views import sessions_query, with_views
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.terminal import counted

@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.reports.html.queries import page_query
+from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import InputError

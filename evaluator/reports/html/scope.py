@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.origin import OriginFilter, listed_origin
 from spangrade.evaluator.reports.html.filters import SessionFilter, session_filter
+from spangrade.evaluator.results.origin import OriginFilter, listed_origin
 from spangrade.tracer.store import Store
 
 # As parameters of an address, with what the header calls them.

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin
 from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
-from spangrade.evaluator.grading.session_sort import SessionSort
 from spangrade.evaluator.reports.html.filters import (
     ANY,
     ERRORS,
@@ -25,6 +23,8 @@ from spangrade.evaluator.reports.html.filters import (
 from spangrade.evaluator.reports.html.queries import page_query, query_rows
 from spangrade.evaluator.reports.html.query_line import NAMED, line_of, parse_line, word_of
 from spangrade.evaluator.reports.html.scope import SCOPE, Scope
+from spangrade.evaluator.results.origin import OriginFilter, counts_by_origin
+from spangrade.evaluator.results.session_sort import SessionSort
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.metrics.external import LABEL
+from spangrade.evaluator.results.origin import OriginFilter, origin_filter
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.review.scores.queues import Queue
 from spangrade.tracer.base.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from spangrade.evaluator.grading.origin import one_of
+from spangrade.evaluator.results.origin import one_of
 
 
 class ComparedBy(StrEnum):

@@ -9,8 +9,8 @@ import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.grading.origin import OriginFilter, one_of, origin_filter
 from spangrade.evaluator.metrics.stored_values import stored_bounds
+from spangrade.evaluator.results.origin import OriginFilter, one_of, origin_filter
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
 from spangrade.evaluator.statistics.trends.by import By

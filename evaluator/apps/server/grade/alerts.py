@@ -21,9 +21,9 @@ import orjson
 
 from spangrade.evaluator.apps.server.grade.tables import sql
 from spangrade.evaluator.grading.alerts import AlertRule, Limit, Loss, Silence
-from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.results.alarms import Alarm, iso, stored_alarms
+from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.clusters import FAILING, Cluster
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spangrade.evaluator.apps.server.grade.tables import sql
 from spangrade.evaluator.derive.sync.parts import in_batches
 from spangrade.evaluator.derive.sync.update import changed_sessions
-from spangrade.evaluator.grading.origin import OriginFilter
+from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
 

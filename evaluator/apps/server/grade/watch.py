@@ -38,7 +38,6 @@ from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
 from spangrade.evaluator.derive.sync.update import bring_up_to_date, is_behind
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
-from spangrade.evaluator.grading.origin import OriginFilter
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.selection import chosen_ids, is_sampled
@@ -46,6 +45,7 @@ from spangrade.evaluator.grading.spec import GradeSpec, Selection
 from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since, total_spent
 from spangrade.evaluator.metrics import Inconclusive
+from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv
 from spangrade.tracer.base.errors import SpangradeError, StoreError, StoreLockedError

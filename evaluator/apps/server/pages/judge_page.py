@@ -8,11 +8,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.apps.server.pages.queries import rows_of
-from spangrade.evaluator.grading.origin import OriginFilter, origin_filter
 from spangrade.evaluator.metrics.external import LABEL
 from spangrade.evaluator.reports.html.axes import names_axis
 from spangrade.evaluator.reports.html.charts import FEW, ChartValue, lines
 from spangrade.evaluator.reports.html.scope import Scope, given_scope
+from spangrade.evaluator.results.origin import OriginFilter, origin_filter
 from spangrade.evaluator.statistics.agreement.agreement import (
     MIN_LABELS,
     PASSED,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from spangrade.evaluator.apps.server.pages.queries import rows_of
-from spangrade.evaluator.grading.origin import OriginFilter, counts_by_origin, origin_filter
 from spangrade.evaluator.metrics.external import COMMENT, LABEL
+from spangrade.evaluator.results.origin import OriginFilter, counts_by_origin, origin_filter
 from spangrade.evaluator.review.scores.queue import Queued, queued
 from spangrade.evaluator.review.scores.queues import ABOUT, USUAL
 from spangrade.evaluator.statistics.comparison.sample import is_judged

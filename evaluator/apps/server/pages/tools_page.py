@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from spangrade.evaluator.apps.server.pages.queries import page_query
-from spangrade.evaluator.grading.origin import left_out_origins
 from spangrade.evaluator.reports.html.axes import DAY, slot_ns, slot_start, small_step_for, time_axis
 from spangrade.evaluator.reports.html.charts import bars
 from spangrade.evaluator.reports.html.queries import query_rows
 from spangrade.evaluator.reports.html.scope import Scope, scope_of
+from spangrade.evaluator.results.origin import left_out_origins
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.apps.server.pages.queries import page_query, rows_of
-from spangrade.evaluator.grading.origin import left_out_origins
 from spangrade.evaluator.reports.html.axes import (
     DAY,
     MONDAY_NS,
@@ -22,6 +21,7 @@ from spangrade.evaluator.reports.html.axes import (
 from spangrade.evaluator.reports.html.charts import COLUMNS_UNTIL, FEW, ChartValue, Lines, busiest, lines
 from spangrade.evaluator.reports.html.queries import query_rows
 from spangrade.evaluator.reports.html.scope import SCOPE, scope_of
+from spangrade.evaluator.results.origin import left_out_origins
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.trends.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
