@@ -32,6 +32,7 @@ from spangrade.evaluator.apps.server.grade.watch import WatchSummary, watch
 from spangrade.evaluator.apps.server.pages.app import create_app
 from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.derive.sync.update import outdated_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.results.alarms import count_alarms
 from spangrade.tracer.base.errors import InputError, StoreError
@@ -187,12 +188,13 @@ def serve(
     db = options.receiver.db
     with taking_turns(db):
         with Store.open(db, wait_s=5.0) as store:  # fail now if it cannot be written
+            outdated = outdated_sessions(store)
             if (
                 options.grades and not _is_graded(spec, watching) and count_alarms(store)
             ):  # the settings had alerts before
                 with store.transaction():
                     end_removed(store, (), time.time_ns())
-        asyncio.run(_serve(options, spec, watching, callbacks, ready))
+        asyncio.run(_serve(options, spec, watching, callbacks, ready, outdated))
 
 
 def _is_graded(spec: GradeSpec, watching: WatchOptions) -> bool:
@@ -206,6 +208,7 @@ async def _serve(
     watching: WatchOptions,
     callbacks: Callbacks,
     ready: Callable[[str, str, str], None],
+    outdated: int,
 ) -> None:
     loop = asyncio.get_running_loop()
     stop, stop_watching = asyncio.Event(), threading.Event()
@@ -238,6 +241,8 @@ async def _serve(
             scheme = "https" if options.receiver.certificate else "http"
             port = listener.getsockname()[1]
             address = f"{scheme}://{shown_host(options.receiver.host)}:{port}{options.base}/"
+        if outdated and options.shows:
+            shown.upgrade(outdated)
         if watched.grades:
             thread.start()
         elif options.grades:
@@ -309,7 +314,7 @@ def _config(
 
     def readiness() -> Mapping[str, object]:
         collected = receiver.readiness()
-        problem = collected["reason"] or options.keys.problem() or watched.problem
+        problem = collected["reason"] or options.keys.problem() or shown.upgrading or watched.problem or None
         return {
             "status": "not ready" if problem else "ready",
             "reason": problem,

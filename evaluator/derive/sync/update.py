@@ -514,9 +514,14 @@ def new_spans(store: Store) -> int:
 
 
 def records_left(store: Store) -> int:
-    """Return about how many records the remaining steps link and build."""
+    """Return about how many records the remaining steps link and build: each is linked, then built."""
     changed = sum(int(records) for _, records in store.query(_sql("changed_sessions")))
-    return newest(store) - (derived_up_to(store) or 0) + changed
+    return 2 * (newest(store) - (derived_up_to(store) or 0)) + changed
+
+
+def outdated_sessions(store: Store) -> int:
+    """Return how many sessions an earlier version derived, which are all to be derived again; 0 if none."""
+    return count_sessions(store) if derived_up_to(store) is None else 0
 
 
 def changed_sessions(store: Store) -> frozenset[str]:

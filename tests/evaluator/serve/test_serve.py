@@ -28,9 +28,11 @@ from alerts_simulated import START_NS, alerts
 from command_line import Spangrade, with_variables
 from faults.team_server import play
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+from otlp_sessions import Said, write_sessions
 from paths import SAMPLE
 from receiving import request, self_signed
 
+import spangrade as package
 from spangrade import StoreLockedError
 from spangrade.evaluator.apps.server.backup import DATABASE, rows_of_tables
 from spangrade.evaluator.apps.server.grade.deliveries import Counts
@@ -164,6 +166,30 @@ def test_what_is_sent_is_graded_and_shown_and_nothing_acknowledged_is_lost(
         one.process.terminate()
         assert one.process.wait(30) == 0
     assert stored(tmp_path) == acknowledged
+
+
+def test_after_an_upgrade_pages_and_readiness_say_how_far_sessions_are(tmp_path: Path) -> None:
+    """Never "No session yet" over data: what an earlier version derived is derived again first."""
+    db = tmp_path / DATABASE
+    sessions = [(f"s{number}", [Said("Where is it?")] * 4) for number in range(2_000)]
+    package.open(db).import_files(write_sessions(tmp_path / "s.jsonl", sessions))
+    with Store.open(db) as store:
+        store.query("UPDATE derived.progress SET fingerprint = 'of an earlier version'")
+    with server(tmp_path) as one:
+        seen = []
+        while (state := one.get("/readyz"))[0] == 503:
+            page = one.get("/sessions")
+            seen.append((json.loads(state[1])["reason"], page[0], "No session" in page[1]))
+            threading.Event().wait(0.05)
+        assert one.get("/sessions")[1].count("data-session=") == 50
+    texts = [
+        re.fullmatch(r"2,000 sessions are being brought up to this version: (\d+)%", text)
+        for text, *_ in seen
+    ]
+    shares = [int(one[1]) for one in texts if one]
+    assert (len(shares), shares) == (len(seen), sorted(shares))
+    assert seen
+    assert {(status, says_none) for _, status, says_none in seen[:-1]} <= {(503, False)}
 
 
 def test_every_role_over_otlp_and_a_key_that_is_revoked_ends_at_once(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spangrade.evaluator.apps.server.pages.compare_page import compare_page, compare_sessions_page
-from spangrade.evaluator.apps.server.pages.database import Viewed
+from spangrade.evaluator.apps.server.pages.database import UpgradingError, Viewed
 from spangrade.evaluator.apps.server.pages.golden_form import ProvedQuestion, form_part, tried
 from spangrade.evaluator.apps.server.pages.judge_page import judge_page
 from spangrade.evaluator.apps.server.pages.labelling import MAX_BYTES, Reviewer
@@ -132,6 +132,7 @@ def create_app(database: Viewed, reviewer: Reviewer | None = None, site: Site | 
         exception_handlers={
             HTTPException: pages.http_error,
             InputError: pages.bad_request,
+            UpgradingError: pages.upgrading,
             StoreLockedError: pages.unavailable,
             StoreError: pages.unavailable,
             Exception: pages.broken,
@@ -454,6 +455,9 @@ class _Pages:
 
     def bad_request(self, request: Request, error: Exception) -> Response:
         return self._error(request, 400, str(error))
+
+    def upgrading(self, request: Request, error: Exception) -> Response:
+        return self._error(request, 503, str(error), {"Retry-After": "2", "Refresh": "2"})
 
     def unavailable(self, request: Request, error: Exception) -> Response:
         return self._error(request, 503, str(error), {"Retry-After": "1"})

@@ -26,6 +26,10 @@ _DERIVING = "New spans are being derived."
 _log = logging.getLogger("spangrade")
 
 
+class UpgradingError(StoreError):
+    """A database whose sessions are derived again, because an earlier version did so: no page is made yet."""
+
+
 class _StoppedError(SpangradeError):
     """The server stops."""
 
@@ -112,7 +116,8 @@ class ViewedDatabase:
     """A database that pages read while other processes write.
 
     It is open only while a page is made, one page at a time, and read-only then. New spans are derived in
-    another thread, in short windows; `notice` says so, or why they cannot be derived. The settings
+    another thread, in short windows; `notice` says so, or why they cannot be derived. While sessions of an
+    earlier version are derived again there is no page, and `upgrading` says how far that is. The settings
     `configured` are applied once, at the start: later ones of another process are not undone.
     """
 
@@ -125,10 +130,12 @@ class ViewedDatabase:
         self._configured = configured  # until it is applied
         self.name = path.name
         self.notice = ""
+        self.upgrading = ""
         self._was_locked = False  # what the notice says
         self._known_mark = ""  # of the file as a reviewer left it
         self._one_at_a_time = threading.Lock()  # a process can open a file once: where nothing takes turns
         self._stopping = threading.Event()
+        self._upgraded = 0  # sessions, while they are derived again
         self._deriving: threading.Thread | None = None
 
     @property
@@ -145,9 +152,11 @@ class ViewedDatabase:
     def reading(self) -> Iterator[Store]:
         """Open the database for a page.
 
-        Raises StoreLockedError if others have it open for longer than `WAIT_S`, StoreError if it
-        cannot be used.
+        Raises UpgradingError as long as `upgrading` says something, StoreLockedError if others have it open
+        for longer than `WAIT_S`, StoreError if it cannot be used.
         """
+        if self.upgrading:
+            raise UpgradingError(self.upgrading)
         with self._turn():
             if self._select != Selection():
                 with Store.open(self.path, read_only=True, confined=True, wait_s=WAIT_S) as store:
@@ -155,6 +164,8 @@ class ViewedDatabase:
             with Store.open(self.path, read_only=True, wait_s=WAIT_S, stop=self._stopping) as store:
                 behind = is_behind(store, self._configured)
                 self._drop_notice(behind)
+                if behind and not self.notice:
+                    self.notice = _DERIVING
                 yield store
             if behind:
                 self._derive_in_background()
@@ -193,6 +204,17 @@ class ViewedDatabase:
                 raise
             self._note(error)
 
+    def upgrade(self, sessions: int) -> None:
+        """Derive in the background what an earlier version derived, a number of sessions."""
+        self._upgraded = sessions
+        self._note_share(0.0)
+        self._derive_in_background()
+
+    def _note_share(self, share: float) -> None:
+        if self._upgraded:
+            one = "session is" if self._upgraded == 1 else "sessions are"
+            self.upgrading = f"{self._upgraded:,} {one} being brought up to this version: {share:.0%}"
+
     def stop(self) -> None:
         """Stop deriving, and wait for the end of the window."""
         self._stopping.set()
@@ -216,10 +238,12 @@ class ViewedDatabase:
             _log.warning("%s", self.notice)
         else:
             self.notice = ""
+        finally:
+            self._upgraded, self.upgrading = 0, ""
 
     def _derive(self) -> None:
         with deriving(self.path, self._stopping):
-            bring_up_to_date(self._window, self._configured, stop=self._stopping)
+            bring_up_to_date(self._window, self._configured, on_share=self._note_share, stop=self._stopping)
         self._configured = NOT_CONFIGURED
 
     def _note(self, error: SpangradeError) -> None:
