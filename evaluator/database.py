@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from spangrade.evaluator.apps.server.grade.options import WatchOptions
     from spangrade.evaluator.apps.server.grade.send_scores import SentScores
     from spangrade.evaluator.apps.server.grade.watch import WatchSummary
-    from spangrade.evaluator.apps.server.serve import ServeOptions
+    from spangrade.evaluator.apps.server.start import ServedBy, ServeOptions
     from spangrade.evaluator.derive.sync.why import SpanReading
     from spangrade.evaluator.grading.regrade import Regraded
     from spangrade.evaluator.grading.run import Run
@@ -773,10 +773,23 @@ class Database:
         pages, and for OTLP over HTTP and gRPC. See docs/production.md. Raises InputError or StoreError if it
         cannot start.
         """
+        app("server.start").serve(
+            options, lambda: self.served_by(dataset, gates, select, judge, watching), on_ready
+        )
+
+    def served_by(
+        self,
+        dataset: StrPath | GradeSpec | None = None,
+        gates: Metrics | None = None,
+        select: Selection | str | None = None,
+        judge: JudgeOptions | str | None = None,
+        watching: WatchOptions | None = None,
+    ) -> ServedBy:
+        """Return what `serve` grades by. Raises InputError if that cannot be."""
         spec = self._spec(dataset, gates, select, judge, sampled=True)
         spec = replace(spec, select=replace(spec.select, limit=None))
-        watching = self._watching(watching)
-        app("server.serve").serve(options, spec, watching, self._callbacks, on_ready)
+        made: ServedBy = app("server.start").ServedBy(spec, self._watching(watching), self._callbacks)
+        return made
 
     def why(self, session_id: str) -> list[SpanReading]:
         """Return the spans of a session as they are read, each with what passes over them changed and why.

@@ -16,7 +16,7 @@ from spangrade.evaluator.apps.server.pages.app import create_app
 from spangrade.evaluator.apps.server.pages.database import Viewed, ViewedDatabase
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 from spangrade.evaluator.apps.server.pages.server import HOST
-from spangrade.tracer.base.http_server import listen
+from spangrade.tracer.base.sockets import listen
 
 
 class Answer(NamedTuple):

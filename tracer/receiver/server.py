@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 import ssl
 import tempfile
 from collections.abc import Callable
@@ -16,8 +17,9 @@ from typing import IO, NamedTuple, Self
 import grpc
 
 from spangrade.tracer.base.errors import InputError, SpangradeError
-from spangrade.tracer.base.http_server import QuietServer, http_config, listen
+from spangrade.tracer.base.http_server import QuietServer, http_config
 from spangrade.tracer.base.loopback import is_loopback
+from spangrade.tracer.base.sockets import listen
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.counters import Counters
@@ -72,6 +74,7 @@ class ReceiverSettings:
     maintenance_task: Callable[[Path], None] | None = None  # once a day, between two windows of the loader
     landing: str | None = None  # of a lake, in place of a database: `db` only says where the spool is
     segment_s: float = 60.0  # how long records wait for others in one landing file
+    listener: socket.socket | None = None  # for HTTP, if it was opened before
 
     def check(self) -> None:
         """Raise InputError for settings that are unsafe or incomplete, and without signals of POSIX."""
@@ -126,7 +129,7 @@ async def receive(
     settings: ReceiverSettings, ready: Callable[[Receiving], None], stop: asyncio.Event
 ) -> None:
     """Receive until `stop` is set, or the server for HTTP ends; then finish as `collect` does."""
-    listener = listen(settings.host, settings.http_port, "--http-port")
+    listener = settings.listener or listen(settings.host, settings.http_port, "--http-port")
     queue = SpoolQueue(settings.db, settings.limits.spool_bytes)
     counters = Counters()
     ingest = Ingest(queue, settings.limits, counters, settings.redact)
@@ -201,12 +204,13 @@ async def receive(
     )
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.to_thread(loader.stop, _GRACE_S)  # while the ports are open: what is left then is little
     http.should_exit = True
     await asyncio.gather(serving, over_grpc.stop(_GRACE_S))
     stopped.cancel()
     ingest.close()
     queue.close()
-    await asyncio.to_thread(loader.stop, _GRACE_S)
+    await asyncio.to_thread(loader.stop, 0.0)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,8 @@ from spangrade import __version__
 from spangrade.evaluator.apps.mcp.guides import INSTRUCTIONS, guide, why_worse, write_metric
 from spangrade.evaluator.apps.mcp.tools import READ, WRITE, Tools
 from spangrade.tracer.base.errors import SpangradeError, one_line
-from spangrade.tracer.base.http_server import HOST, listen, serve_app
+from spangrade.tracer.base.http_server import HOST, serve_app
+from spangrade.tracer.base.sockets import listen
 from spangrade.tracer.base.terminal import printable
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.limits import RejectedError

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -27,6 +29,8 @@ from spangrade.tracer.base.errors import InputError, hint
 from spangrade.tracer.base.fields import OWN, REQUIRED, argument, option
 from spangrade.tracer.base.installation import needing
 from spangrade.tracer.base.loopback import is_loopback
+from spangrade.tracer.base.quantities import check_age
+from spangrade.tracer.base.sockets import listen
 from spangrade.tracer.base.terminal import print_line
 from spangrade.tracer.receiver.keys import KeyFile, Role
 
@@ -185,10 +189,32 @@ def serve(
     if parts == {ServerPart.GRADE}:
         _grade(db, gates, select, judge, watching, pages.dataset)
         return
+    # Exporters wait for a port that is open, and give up at one that is not.
+    with (
+        closing(listen(to.host, to.http_port, "--http-port"))
+        if ServerPart.RECEIVE in parts
+        else nullcontext() as port
+    ):
+        _serve(context, gates, select, judge, watching, of, parts, to, most, pages, db, port)
+
+
+def _serve(
+    context: typer.Context,
+    gates: Gates,
+    select: Selection,
+    judge: JudgeOptions,
+    watching: WatchOptions,
+    of: ServerData,
+    parts: frozenset[ServerPart],
+    to: ReceiverOptions,
+    most: ReceiverLimits,
+    pages: PageOptions,
+    db: Path,
+    listener: socket.socket | None,
+) -> None:
+    """Receive, and run the other parts beside it once they are imported."""
     with needing("serve", "serve", "view"):
         from spangrade.tracer.receiver.server import ReceiverSettings, landing_folder
-    from spangrade.evaluator.database import check_age
-
     again = partial(reread, context, to)
     given, landing = again(), None if to.landing is None else landing_folder(to.landing)
     if landing is not None and to.retention:
@@ -210,6 +236,7 @@ def serve(
         maintenance_task=deletion(check_age(to.retention)) if to.retention else None,
         landing=landing,
         segment_s=to.segment_seconds,
+        listener=listener,
     )
     if given.token and not is_loopback(to.host) and to.tls_cert is None:
         _log.warning("the token and the spans go over the network in the clear: set tls_cert and tls_key")
@@ -217,9 +244,8 @@ def serve(
         _receive(receiver)
         return
     with needing("serve", "serve", "view"):
-        from spangrade.evaluator.apps.server.entrance import Proxy
-        from spangrade.evaluator.apps.server.serve import ServeOptions
-    from spangrade import open as open_database
+        from spangrade.evaluator.apps.server.start import Proxy, ServedBy, ServeOptions
+        from spangrade.evaluator.apps.server.start import serve as start
 
     serving = ServeOptions(
         receiver,
@@ -240,15 +266,14 @@ def serve(
         shown += [f"OTLP over HTTP at {http}, over gRPC at {grpc}"] if http else []
         _log.info("%s", ", ".join(shown))
 
-    open_database(db, settings=loaded_settings(context).file).serve(
-        serving,
-        pages.dataset,
-        gates=gates,
-        select=select,
-        judge=judge,
-        watching=replace(watching, public_url=serving.public_address),
-        on_ready=ready,
-    )
+    def grading() -> ServedBy:
+        from spangrade import open as open_database
+
+        opened = open_database(db, settings=loaded_settings(context).file)
+        to_watch = replace(watching, public_url=serving.public_address)
+        return opened.served_by(pages.dataset, gates, select, judge, to_watch)
+
+    start(serving, grading, ready)
 
 
 def _receive(settings: ReceiverSettings) -> None:

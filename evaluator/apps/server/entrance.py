@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import ipaddress
 import json
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from spangrade.evaluator.apps.server.pages.app import Site, is_own_page
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
 from spangrade.evaluator.apps.server.pages.rendering import render
+from spangrade.evaluator.apps.server.start import NO_PROXY, Proxy
 from spangrade.evaluator.reports.html.links import ServerLinks, under
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.receiver.access import bearer
@@ -34,8 +34,6 @@ _MAX_ADDRESSES = 10_000  # whose tries are remembered
 _MAX_FORM = 10_000  # bytes
 _OPEN = ("/healthz", "/readyz")
 
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
 
 class Who(NamedTuple):
     """Who asks, by name, and the role; `by_login` if a browser sends it without being told to."""
@@ -44,35 +42,6 @@ class Who(NamedTuple):
     role: Role
     by_login: bool = False
 
-
-class Proxy(NamedTuple):
-    """A proxy that logs people in: its addresses, the header with their name, and their role."""
-
-    networks: Sequence[_Network]
-    header: str | None
-    role: Role = Role.READ
-
-    @classmethod
-    def of(cls, addresses: Sequence[str], header: str | None, role: Role) -> Proxy:
-        """Return a proxy at addresses or networks. Raises InputError for what is none."""
-        try:
-            networks = [ipaddress.ip_network(one) for one in addresses]
-        except ValueError as error:
-            raise InputError(f"trusted_proxy: {error}") from None
-        if header is not None and not networks:
-            raise InputError("login_header is what a proxy says: expected trusted_proxy, too")
-        return cls(networks, header, role)
-
-    def trusts(self, address: str) -> bool:
-        """Return whether a request comes from it."""
-        try:
-            found = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        return any(found in network for network in self.networks)
-
-
-NO_PROXY = Proxy((), None)
 
 _who: ContextVar[Who | None] = ContextVar("spangrade_who", default=None)
 

@@ -1,28 +1,20 @@
-"""Run a team's server: the receiver with its loader, `watch` and the pages, as the parts of one process.
-
-They take turns at the database file (`tracer/store/turns.py`), which is open in short windows only: other
-processes can write meanwhile, as they can beside a receiver alone.
-"""
+"""What a server does beside receiving: it grades sessions as they arrive, and serves the pages."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import uvicorn
 from prometheus_client import Gauge, Histogram
 
-from spangrade.evaluator.apps.server.entrance import NO_PROXY, Entrance, Proxy, ServedSite
+from spangrade.evaluator.apps.server.entrance import Entrance, ServedSite
 from spangrade.evaluator.apps.server.grade.alerts import end_removed
 from spangrade.evaluator.apps.server.grade.deliveries import Counts
 from spangrade.evaluator.apps.server.grade.options import WatchOptions
@@ -31,100 +23,24 @@ from spangrade.evaluator.apps.server.grade.totals import Key, Total, read_totals
 from spangrade.evaluator.apps.server.grade.watch import WatchSummary, watch
 from spangrade.evaluator.apps.server.pages.app import create_app
 from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
-from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
+from spangrade.evaluator.apps.server.start import ServedBy, ServeOptions
+from spangrade.evaluator.derive.sync.intake import Callbacks
 from spangrade.evaluator.derive.sync.update import outdated_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.results.alarms import count_alarms
-from spangrade.tracer.base.errors import InputError, StoreError
-from spangrade.tracer.base.http_server import QuietServer, http_config, listen
-from spangrade.tracer.base.loopback import is_loopback
+from spangrade.tracer.base.errors import StoreError
+from spangrade.tracer.base.http_server import QuietServer, http_config
 from spangrade.tracer.receiver.connections import limited_protocol
-from spangrade.tracer.receiver.counters import BUSY_S, Counters
-from spangrade.tracer.receiver.keys import KeyFile
+from spangrade.tracer.receiver.counters import BUSY_S
 from spangrade.tracer.receiver.server import (
-    ReceiverSettings,
     Receiving,
-    certificate_of,
-    receive,
     shown_host,
 )
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.turns import taking_turns
 
 _log = logging.getLogger("spangrade")
 _GRACE_S = 10
 _OVERDUE_S = 300  # after which the first page says that a session waits to be graded
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """Where the pages of a server are and to whom: `port` 0 is any; `hosts` are names beside the address.
-
-    `base` is the path under which the pages are, empty or such as `/spangrade`. The parts are those that run:
-    a server that `receives`, `grades` and `shows` pages does all in one process.
-    """
-
-    receiver: ReceiverSettings
-    keys: KeyFile
-    port: int = 4319
-    base: str = ""
-    public_url: str | None = None
-    hosts: tuple[str, ...] = ()
-    proxy: Proxy = NO_PROXY
-    golden: Path | None = None
-    receives: bool = True
-    grades: bool = True
-    shows: bool = True
-
-    def check(self) -> None:
-        """Raise InputError for options that are unsafe or do not fit."""
-        if self.public_url is not None:
-            parts = urlsplit(self.public_url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise InputError(
-                    f"public_url: expected one such as https://spans.example.com, found {self.public_url!r}"
-                )
-            if self.receiver.allow_anonymous:
-                raise InputError(
-                    "public_url: expected keys (spangrade serve keys create), not --allow-anonymous"
-                )
-        if self.is_exposed and not self.receiver.allow_anonymous and not self.keys.is_needed():
-            raise InputError(
-                f"others may reach {self.public_url or self.receiver.host}: create a key "
-                "(spangrade serve keys create NAME --role admin), or give --allow-anonymous"
-            )
-        if (problem := self.keys.problem()) is not None:
-            raise InputError(problem)
-        self.receiver.check()
-        if self.base and (not self.base.startswith("/") or self.base.endswith("/") or "//" in self.base):
-            raise InputError(f"base_path: expected a path such as /spangrade, found {self.base!r}")
-
-    @property
-    def is_exposed(self) -> bool:
-        """Whether others than the users of this machine may reach the server."""
-        others = self.public_url is not None or self.hosts or self.proxy.networks
-        return bool(others) or not is_loopback(self.receiver.host)
-
-    @property
-    def allowed_hosts(self) -> frozenset[str]:
-        """The hosts by which the pages may be asked for, beside this machine's own."""
-        public = None if self.public_url is None else urlsplit(self.public_url).hostname
-        own = self.receiver.host if self.receiver.host not in ("0.0.0.0", "::") else None  # noqa: S104 (compared)
-        return frozenset(one.lower() for one in (*self.hosts, public, own) if one)
-
-    @property
-    def public_address(self) -> str | None:
-        """The address of the pages for others, with the path under which they are."""
-        if self.public_url is None:
-            return None
-        url = self.public_url.rstrip("/")
-        return url if url.endswith(self.base) else url + self.base
-
-    @property
-    def is_secure(self) -> bool:
-        """Whether browsers reach the pages over TLS."""
-        public = "" if self.public_url is None else urlsplit(self.public_url).scheme
-        return self.receiver.certificate is not None or public == "https"
 
 
 class _Watched:
@@ -171,114 +87,71 @@ class _Watched:
         }
 
 
-def serve(
+async def serve_beside(
     options: ServeOptions,
-    spec: GradeSpec,
-    watching: WatchOptions,
-    callbacks: Callbacks = DEFAULT,
-    ready: Callable[[str, str, str], None] = lambda pages, http, grpc: None,  # noqa: ARG005
+    grading: ServedBy,
+    receiver: Receiving,
+    receiving: asyncio.Future[None],
+    listener: socket.socket | None,
+    stop: asyncio.Event,
+    ready: Callable[[str, str, str], None],
 ) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what is open, load the spool, and return.
+    """Grade, and serve the pages at `listener`, beside a receiver, until `stop` is set or it ends."""
+    spec, watching, callbacks = grading
+    loop, stop_watching = asyncio.get_running_loop(), threading.Event()
+    watched = _Watched(options.receiver.db, grades=options.grades and _is_graded(spec, watching))
+    shown = ViewedDatabase(options.receiver.db, callbacks.configured)
+    outdated = await asyncio.to_thread(_take_over, options, watched)
+    thread = threading.Thread(
+        target=_watch,
+        args=(spec, options.receiver.db, watching, callbacks, stop_watching, watched),
+        kwargs={"on_failure": lambda: loop.call_soon_threadsafe(stop.set)},
+        name="watch",
+    )
+    pages = QuietServer(_config(options, receiver, watched, shown))
+    address, served = "", []
+    if listener is not None:
+        pages.config.load()
+        pages.config.ssl = receiver.tls
+        served = [asyncio.create_task(pages.serve([listener]))]
+        scheme = "https" if options.receiver.certificate else "http"
+        port = listener.getsockname()[1]
+        address = f"{scheme}://{shown_host(options.receiver.host)}:{port}{options.base}/"
+    if outdated and options.shows:
+        shown.upgrade(outdated)
+    if watched.grades:
+        thread.start()
+    elif options.grades:
+        _log.info("nothing is graded: no dataset, gates, rules or alerts are given")
+    ready(address, receiver.http, receiver.grpc)
+    stopped = asyncio.create_task(stop.wait())
+    running: set[asyncio.Future[Any]] = {stopped, receiving, *served}
+    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    stop_watching.set()
+    pages.should_exit = True
+    for serving in served:
+        await serving
+    await asyncio.to_thread(shown.stop)
+    if watched.grades:
+        await asyncio.to_thread(thread.join)
+    await stopped
+    if watched.failure is not None:
+        raise watched.failure
 
-    `ready` is called with the addresses of the pages, and for OTLP over HTTP and over gRPC. Nothing is graded
-    by a specification without a dataset and gates, and without alerts. Raises InputError or StoreError if it
-    cannot start.
-    """
-    options.check()
-    db = options.receiver.db
-    with taking_turns(db):
-        with Store.open(db, wait_s=5.0) as store:  # fail now if it cannot be written
-            outdated = outdated_sessions(store)
-            if (
-                options.grades and not _is_graded(spec, watching) and count_alarms(store)
-            ):  # the settings had alerts before
-                with store.transaction():
-                    end_removed(store, (), time.time_ns())
-        asyncio.run(_serve(options, spec, watching, callbacks, ready, outdated))
+
+def _take_over(options: ServeOptions, watched: _Watched) -> int:
+    """End alarms of earlier settings; return how many sessions an earlier version derived."""
+    with Store.open(options.receiver.db, wait_s=5.0) as store:
+        if options.grades and not watched.grades and count_alarms(store):
+            with store.transaction():
+                end_removed(store, (), time.time_ns())
+        return outdated_sessions(store)
 
 
 def _is_graded(spec: GradeSpec, watching: WatchOptions) -> bool:
     """Return whether there is anything to grade by."""
     return bool(spec.dataset or spec.gates.requested or spec.gates.in_force or watching.alerts)
-
-
-async def _serve(
-    options: ServeOptions,
-    spec: GradeSpec,
-    watching: WatchOptions,
-    callbacks: Callbacks,
-    ready: Callable[[str, str, str], None],
-    outdated: int,
-) -> None:
-    loop = asyncio.get_running_loop()
-    stop, stop_watching = asyncio.Event(), threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    watched = _Watched(options.receiver.db, grades=options.grades and _is_graded(spec, watching))
-    shown = ViewedDatabase(options.receiver.db, callbacks.configured)
-    with _listener(options) as listener:
-        started: asyncio.Future[Receiving] = loop.create_future()
-        receives = receive if options.receives else _receive_nothing
-        receiving = asyncio.create_task(receives(options.receiver, started.set_result, stop))
-        starting: set[asyncio.Future[Any]] = {receiving, started}
-        await asyncio.wait(starting, return_when=asyncio.FIRST_COMPLETED)
-        if receiving.done():
-            receiving.result()
-            return
-        receiver = started.result()
-        thread = threading.Thread(
-            target=_watch,
-            args=(spec, options.receiver.db, watching, callbacks, stop_watching, watched),
-            kwargs={"on_failure": lambda: loop.call_soon_threadsafe(stop.set)},
-            name="watch",
-        )
-        pages = QuietServer(_config(options, receiver, watched, shown))
-        address, served = "", []
-        if listener is not None:
-            pages.config.load()
-            pages.config.ssl = receiver.tls
-            served = [asyncio.create_task(pages.serve([listener]))]
-            scheme = "https" if options.receiver.certificate else "http"
-            port = listener.getsockname()[1]
-            address = f"{scheme}://{shown_host(options.receiver.host)}:{port}{options.base}/"
-        if outdated and options.shows:
-            shown.upgrade(outdated)
-        if watched.grades:
-            thread.start()
-        elif options.grades:
-            _log.info("nothing is graded: no dataset, gates, rules or alerts are given")
-        ready(address, receiver.http, receiver.grpc)
-        stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopped, receiving, *served}, return_when=asyncio.FIRST_COMPLETED)
-        stop.set()
-        stop_watching.set()
-        pages.should_exit = True
-        for serving in served:
-            await serving
-        await asyncio.to_thread(shown.stop)
-        if watched.grades:
-            await asyncio.to_thread(thread.join)
-        await receiving  # the last: it loads what was acknowledged meanwhile
-        await stopped
-    if watched.failure is not None:
-        raise watched.failure
-    _log.info("stopped")
-
-
-def _listener(options: ServeOptions) -> AbstractContextManager[socket.socket | None]:
-    """Return what listens for the pages, None if no pages are served."""
-    return listen(options.receiver.host, options.port) if options.shows else nullcontext()
-
-
-async def _receive_nothing(
-    settings: ReceiverSettings, ready: Callable[[Receiving], None], stop: asyncio.Event
-) -> None:
-    """Stand for the receiver where there is none, until `stop` is set."""
-    certificate = certificate_of(settings)
-    state: dict[str, object] = {"status": "ok", "reason": None}
-    tls = None if certificate is None else certificate.for_http()
-    ready(Receiving("", "", lambda: state, lambda: state, Counters(), tls))
-    await stop.wait()
 
 
 def _watch(

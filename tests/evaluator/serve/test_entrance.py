@@ -18,9 +18,10 @@ from starlette.routing import Mount, Route
 
 from spangrade import InputError
 from spangrade import open as open_database
-from spangrade.evaluator.apps.server.entrance import COOKIE, Entrance, Proxy, ServedSite
+from spangrade.evaluator.apps.server.entrance import COOKIE, Entrance, ServedSite
 from spangrade.evaluator.apps.server.pages.app import create_app
 from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
+from spangrade.evaluator.apps.server.start import Proxy
 from spangrade.tracer.receiver.keys import KeyFile, Role
 
 ONE = "conversation-1"

@@ -26,6 +26,7 @@ from alert_streams import DAY_NS, Stream, new_database
 from alert_streams import add as add_stream
 from alerts_simulated import START_NS, alerts
 from command_line import Spangrade, with_variables
+from faults import planned_restarts
 from faults.team_server import play
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from otlp_sessions import Said, write_sessions
@@ -266,6 +267,23 @@ def test_a_session_that_waits_for_long_is_said_and_messages_that_were_given_up()
         "Messages by webhook: 3 given up.",
         "1 request was answered with 503 (try again later) in the last 10 minutes.",
     ]
+
+
+def test_the_ports_are_open_before_what_a_server_grades_and_shows_with_is_imported() -> None:
+    """It takes twice as long to import, and exporters give up after ten seconds."""
+    modules = ("evaluator.database", "evaluator.grading.grade", "evaluator.judge.run", "evaluator.derive")
+    later = [f"spangrade.{one}" for one in (*modules, "evaluator.apps.server.serve")]
+    script = (
+        "import sys; from spangrade.evaluator.apps.server import command, start; "
+        f"print([one for one in {later} if one in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.exhaustive
+def test_a_planned_restart_loses_no_span_of_plain_exporters() -> None:
+    assert planned_restarts.play(1, 40) == []
 
 
 @pytest.mark.exhaustive

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from spangrade.evaluator.apps.server.pages.app import create_app
 from spangrade.evaluator.apps.server.pages.database import Viewed
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
-from spangrade.tracer.base.http_server import HOST, listen, serve_app
+from spangrade.tracer.base.http_server import HOST, serve_app
+from spangrade.tracer.base.sockets import listen
 
 
 def serve(

@@ -1,0 +1,232 @@
+"""A server that is restarted while agents send with OpenTelemetry's own exporters, which do not wait for it.
+
+    python tests/faults/planned_restarts.py [RESTARTS] [SPANS_A_SECOND] [--kill]
+
+Two agents, one over HTTP and one over gRPC, record traces of four spans with a `BatchSpanProcessor` and an
+exporter as they come, which give up a batch after ten seconds. `serve` with all of its parts ends by SIGTERM
+(with `--kill` by SIGKILL) and starts again, ten times. At the end the agents shut down, and what they made
+is held against what is stored.
+
+Prints what was recorded, stored, lost and doubled, how long no port was open at each restart, the load, and
+how many traces that lost a span say so; fails if a span is lost or doubled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+if __name__ == "__main__":  # as a script
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from spangrade.tracer.store import Store
+
+OF_TRACE = 4  # spans
+_BETWEEN_S = 8.0  # a restart and the next: exporters try again after one, two and four seconds
+_AFTER_S = 12.0  # then agents end: an exporter that shuts down drops what it would send again
+_POLL_S = 0.005
+
+
+def agent(transport: str, address: str, traces_a_second: float) -> None:
+    """Record traces until standard input ends, then shut down as an application does; print each span id."""
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+    exporter: SpanExporter
+    if transport == "http":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHTTP
+
+        exporter = OverHTTP(endpoint=f"{address}/v1/traces")
+    else:
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGRPC
+
+        exporter = OverGRPC(endpoint=address, insecure=True)
+    provider = TracerProvider(resource=Resource.create({"service.name": f"agent-{transport}"}))
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=500))
+    tracer = provider.get_tracer("openinference.instrumentation.agent")
+    over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+    number = 0
+    while not over.wait(1 / traces_a_second):
+        number += 1
+        said = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
+        said["gen_ai.conversation.id"] = f"{transport}-{number}"
+        with tracer.start_as_current_span("invoke_agent shop", attributes=said) as root:
+            names = [root]
+            for name in ("chat gpt-4.1", "execute_tool look_up", "chat gpt-4.1"):
+                kind, _, of = name.partition(" ")
+                key = "gen_ai.tool.name" if kind == "execute_tool" else "gen_ai.request.model"
+                with tracer.start_as_current_span(
+                    name, attributes={"gen_ai.operation.name": kind, key: of}
+                ) as one:
+                    names.append(one)
+        for one in names:
+            context = one.get_span_context()
+            print(f"{context.trace_id:032x} {context.span_id:016x}")
+    provider.shutdown()
+
+
+class Restarted:
+    """A server on ports that stay, and for how long nobody listened there."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.ports = {name: _free_port() for name in ("pages", "http", "grpc")}
+        self.closed_s: list[float] = []
+        self.process = self._start()
+        self._until_open()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        options = ["--data", str(self.data), "--port", str(self.ports["pages"])]
+        for name in ("http", "grpc"):
+            options += [f"--{name}-port", str(self.ports[name])]
+        options += ["--metric", "latency_metrics<=20", "--idle", "1s", "--every", "1s"]
+        log = (self.data / "log.txt").open("ab")
+        return subprocess.Popen(
+            [sys.executable, "-m", "spangrade", "serve", *options], stderr=log, cwd=self.data
+        )
+
+    def _is_open(self) -> bool:
+        for name in ("http", "grpc"):
+            with socket.socket() as one:
+                one.settimeout(1)
+                if one.connect_ex(("127.0.0.1", self.ports[name])):
+                    return False
+        return True
+
+    def _until_open(self) -> None:
+        while not self._is_open():
+            if self.process.poll() is not None:
+                raise SystemExit((self.data / "log.txt").read_text()[-2000:])
+            time.sleep(_POLL_S)
+
+    def restart(self, number: signal.Signals) -> None:
+        """End the server, and start it again as a supervisor does, as soon as it has ended."""
+        over, closed = threading.Event(), [0.0]
+
+        def watch() -> None:
+            while not over.is_set():
+                if not closed[0] and not self._is_open():
+                    closed[0] = time.monotonic()
+                time.sleep(_POLL_S)
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        self.process.send_signal(number)
+        self.process.wait(60)
+        ended = time.monotonic()
+        self.process = self._start()
+        self._until_open()
+        over.set()
+        watching.join()
+        self.closed_s.append(time.monotonic() - (closed[0] or ended))
+
+    def stop(self) -> int:
+        """End the server; return its exit code."""
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def play(
+    restarts: int,
+    spans_a_second: float,
+    number: signal.Signals = signal.SIGTERM,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[str]:
+    """Restart a server while two agents send; return what went wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder)
+        served = Restarted(data)
+        agents = [
+            subprocess.Popen(
+                [sys.executable, __file__, "agent", transport, address, str(spans_a_second / 2 / OF_TRACE)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            for transport, address in (
+                ("http", f"http://127.0.0.1:{served.ports['http']}"),
+                ("grpc", f"127.0.0.1:{served.ports['grpc']}"),
+            )
+        ]
+        outputs: list[list[str]] = [[] for _ in agents]
+        readers = [
+            threading.Thread(target=lambda one=one, lines=lines: lines.extend(one.stdout))  # type: ignore[misc]
+            for one, lines in zip(agents, outputs, strict=True)
+        ]
+        for reader in readers:
+            reader.start()
+        try:
+            for _ in range(restarts):
+                time.sleep(_BETWEEN_S)
+                served.restart(number)
+            time.sleep(_AFTER_S)
+            for one in agents:
+                one.stdin.close()
+            for one, reader in zip(agents, readers, strict=True):
+                one.wait(120)
+                reader.join()
+            code = served.stop()
+        finally:
+            for one in (*agents, served.process):
+                with suppress(OSError):
+                    one.kill()
+        recorded = dict(
+            reversed(line.split()) for lines in outputs for line in lines
+        )  # the trace of each span
+        with Store.open(data / "spangrade.duckdb") as store:
+            found = Counter(span for (span,) in store.query("SELECT span_id FROM spans"))
+            from spangrade.evaluator.derive.sync.update import update
+
+            update(store)
+            incomplete = {
+                trace
+                for (trace,) in store.query(
+                    "SELECT trace_id FROM derived.traces JOIN derived.sessions USING (session_id) "
+                    "WHERE NOT complete"
+                )
+            }
+    lost = [span for span in recorded if span not in found]
+    cut = {recorded[span] for span in lost} & {recorded[span] for span in found if span in recorded}
+    doubled = sum(number - 1 for number in found.values())
+    say(
+        f"{len(recorded):,} spans recorded, {len(recorded) - len(lost):,} stored, {len(lost)} lost, "
+        f"{doubled} doubled"
+    )
+    closed = ", ".join(f"{one:.1f}" for one in served.closed_s)
+    say(f"no port was open for {closed} s; load {os.getloadavg()[0]:.1f}")
+    if cut:
+        say(f"{len(cut)} traces lost some of their spans, {len(cut & incomplete)} are marked incomplete")
+    wrong = [f"{len(lost)} spans are lost"] * bool(lost) + [f"{doubled} spans are doubled"] * bool(doubled)
+    return wrong + [f"the server ended with {code}"] * bool(code)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["agent"]:
+        agent(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+        raise SystemExit
+    given = [one for one in sys.argv[1:] if not one.startswith("--")]
+    counts = [*map(float, given), *(10, 400)[len(given) :]]
+    problems = play(
+        int(counts[0]), counts[1], signal.SIGKILL if "--kill" in sys.argv else signal.SIGTERM, print
+    )
+    print("\n".join(problems) or "nothing is lost")
+    raise SystemExit(bool(problems))
