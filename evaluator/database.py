@@ -57,6 +57,7 @@ from spangrade.evaluator.review.scores.queues import USUAL
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.notebook import notebook_html
 from spangrade.tracer.base.quantities import check_age, parsed_time
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
@@ -144,6 +145,9 @@ class GradedSession(NamedTuple):
     session: Session
     grade: StoredGrade | None
     external_scores: tuple[ExternalScore, ...]
+
+    def _repr_html_(self) -> str | None:
+        return notebook_html(self)
 
 
 def default_path() -> Path:
@@ -252,6 +256,9 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
+
+    def _repr_html_(self) -> str | None:
+        return notebook_html(self)
 
     def __enter__(self) -> Self:
         return self

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import ROOT
+from paths import ROOT, SAMPLE
 
 import spangrade
 
@@ -75,3 +76,21 @@ def test_what_was_recorded_is_text_in_the_html() -> None:
             session._repr_html_() + run._repr_html_() + db.sql("SELECT '<u>x</u>' AS \"<s>\"")._repr_html_()
         )
     assert not [tag for tag in ("<b>", "<i>", "<u>", "<s>") if tag in html]
+
+
+def test_a_database_a_graded_session_and_a_run_are_tables_with_verdicts(tmp_path: Path) -> None:
+    db = spangrade.open(tmp_path / "s.duckdb")
+    run = db.grade(SAMPLE, gates=["tool_success_rate>=0.9"], name="mine")
+    of_db, of_run = db._repr_html_() or "", run._repr_html_() or ""
+    assert of_db.count("<tr>") == 1 + 1 + 1 + 4
+    assert [of_db.count(one) for one in ("<td>mine</td>", "<td>failed</td>", "Where is order A-9999?")] == [
+        1,
+        2,
+        1,
+    ]
+    assert of_run.count("<tr>") == 1 + 4
+    assert "<th>tool_success_rate</th>" in of_run
+    assert ("<td>✕ 0</td>" in of_run or "<td>✕ 0.5</td>" in of_run, "<td>✓ 1</td>" in of_run) == (True, True)
+    graded = (db.graded_session("conversation-2")._repr_html_() or "").replace("\xa0", " ")
+    assert "failed" in graded
+    assert "not graded" not in graded
