@@ -18,7 +18,7 @@ import spangrade
 from spangrade.evaluator.apps.mcp.answers import NOTE
 from spangrade.evaluator.apps.mcp.tools import Tools
 from spangrade.evaluator.apps.server.pages.server import HOST
-from spangrade.tracer.base.http_server import listen
+from spangrade.tracer.base.sockets import listen
 from spangrade.tracer.receiver.access import Access
 
 if TYPE_CHECKING:

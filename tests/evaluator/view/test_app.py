@@ -23,8 +23,8 @@ import spangrade as spangrade_api
 from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
 from spangrade.evaluator.apps.server.pages.server import HOST
 from spangrade.evaluator.derive import update
-from spangrade.tracer.base.http_server import listen
 from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.sockets import listen
 from spangrade.tracer.base.terminal import printable
 from spangrade.tracer.files import read_otlp
 from spangrade.tracer.store import Store
