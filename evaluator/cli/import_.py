@@ -54,6 +54,7 @@ def import_(what: ImportOptions, at: StoredIn, by: Readers, printed: Printed) ->
     chat messages, ATIF trajectories and transcripts of Claude Code.
 
     What can be read is kept, what cannot is listed, and the exit code is then 2.
+    From 20,000 spans on as many processes read as there are CPUs, up to 4, or SPANGRADE_WORKERS.
     """
     with at.opened() as opened:
         imported = opened.import_files(
