@@ -56,7 +56,7 @@ def session_html(session: Session) -> str:
     """Return a session: its conversation, turn by turn, with the calls."""
     from spangrade.evaluator.reports.session_text import session_text
 
-    return html_of(*session_text(session, None))
+    return html_of(*session_text(session, None, is_alone=True))
 
 
 def graded_session_html(shown: GradedSession) -> str:

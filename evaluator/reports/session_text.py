@@ -22,10 +22,13 @@ _VERDICTS = {"inconclusive": "inconclusive", "failure": "broken", "judge_failure
 
 
 def session_text(
-    s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore] = ()
+    s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore] = (), *, is_alone: bool = False
 ) -> Iterator[RenderableType]:
-    """Yield what a session did, its grade, and the scores that it was given elsewhere, part by part."""
-    yield _head(s, grade, given)
+    """Yield what a session did, its grade, and the scores that it was given elsewhere, part by part.
+
+    Of one that `is_alone`, outside of its database, nothing is known of grades.
+    """
+    yield _head(s, grade, given, is_alone=is_alone)
     if s.assembly_error:
         return
     items = session_items(s)
@@ -51,14 +54,15 @@ def session_text(
         yield table(rows, ("where", "message"), "other errors")
 
 
-def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore]) -> Table:
+def _head(s: Session, grade: StoredGrade | None, given: Sequence[ExternalScore], *, is_alone: bool) -> Table:
     """Return the session's ids, verdict and totals, each with its name before it."""
     made = Table.grid(padding=(0, 2, 0, 0))
     made.add_column(no_wrap=True)
     made.add_column(overflow="fold", ratio=1)
     made.add_row("session", Text.assemble((cell(s.session_id).plain, "bold"), f" ({s.session_id_source})"))
     made.add_row("question", cell(s.question_id or (grade.question_id if grade else None)))
-    made.add_row("verdict", _verdict_text(grade))
+    if not is_alone:
+        made.add_row("verdict", _verdict_text(grade))
     if grade and grade.causes:
         made.add_row("where", cell(causes_text(grade.causes)))
     for verdict, text in _gates(grade) if grade else ():
