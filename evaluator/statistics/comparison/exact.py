@@ -109,11 +109,8 @@ def _chance(most_lost: Sequence[int], questions: int, share: float, difference: 
     of_rest = min(max(share / max(1 - gained, _NEGLIGIBLE), 0.0), 1.0)
     first, weights = _most_likely(questions, gained)
     total = 0.0
-    before, at_most, edge = (
-        -1,
-        0.0,
-        0.0,
-    )  # the chances of at most, and of exactly, `before` losses of the rest
+    # The chances of at most, and of exactly, `before` losses of the rest.
+    before, at_most, edge = -1, 0.0, 0.0
     for gains, weight in enumerate(weights, first):
         losses, rest = most_lost[gains], questions - gains
         if losses < 0:
