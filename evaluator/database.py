@@ -35,13 +35,6 @@ from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, Datab
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.grading.run_list import list_runs
 from spangrade.evaluator.grading.session_list import find_session_id, find_session_to_show, list_sessions
-from spangrade.evaluator.grading.settings import (
-    NO_SETTINGS,
-    ProjectSettings,
-    filled,
-    load_settings,
-    with_definitions,
-)
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Questions, Selection, StrPath, several
 from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, grades_of, latest_grade
 from spangrade.evaluator.judge.options import JudgeOptions
@@ -55,6 +48,13 @@ from spangrade.evaluator.results.session_sort import SessionSort
 from spangrade.evaluator.review.scores.queue import ToReview, queued
 from spangrade.evaluator.review.scores.queues import USUAL
 from spangrade.evaluator.session import Session
+from spangrade.evaluator.settings import (
+    NO_SETTINGS,
+    ProjectSettings,
+    filled,
+    load_settings,
+    with_definitions,
+)
 from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.notebook import notebook_html

@@ -20,7 +20,7 @@ from typer.main import get_command
 from spangrade import Database, list_metrics
 from spangrade.converters.datasets.golden import load_golden, question_problems
 from spangrade.evaluator.cli.app import COMMANDS, app
-from spangrade.evaluator.grading.settings import ProjectSettings
+from spangrade.evaluator.settings import ProjectSettings
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOTES = sorted((ROOT / "docs" / "notes").glob("*.md"))

@@ -1,5 +1,5 @@
 """What drives an agent: a run over golden questions, a test, a server, a simulated user, a replay.
 
-It stands on `maintenance`, `review` and `statistics` and what is below.
+It stands on `settings` and what is below.
 Begin with `run.run_agent`.
 """

@@ -204,7 +204,7 @@ class ConversationRunner:
         test = current_test()
         name = self._name or (test.name if test else _DEFAULT_NAME)
         store = self._store or (test.find_store() if test else None)
-        from spangrade.evaluator.grading import settings as project  # 30 ms, which an import need not take
+        from spangrade.evaluator import settings as project  # 30 ms, which an import need not take
 
         settings = project.load_settings().settings
         dialects = Configured.of(settings).dialects or ()

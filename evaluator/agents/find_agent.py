@@ -15,7 +15,7 @@ from spangrade.tracer.base.errors import InputError, text_of
 from spangrade.tracer.base.fields import FieldError
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.grading.settings import RunSettings
+    from spangrade.evaluator.settings import RunSettings
 
 _FORM = "expected package.module:name or file.py:name"
 

@@ -192,7 +192,7 @@ class _Evals:
         given: Path | None = self._config.getoption("spangrade_db")
         if given is not None:
             return given
-        from spangrade.evaluator.grading.settings import load_settings
+        from spangrade.evaluator.settings import load_settings
 
         loaded = load_settings()
         return Path(loaded.settings.database) if "database" in loaded.sources else None
@@ -210,7 +210,7 @@ class _Evals:
         return self._judges[key]
 
     def _judge_options(self) -> JudgeOptions:
-        from spangrade.evaluator.grading.settings import load_settings
+        from spangrade.evaluator.settings import load_settings
 
         options = JudgeOptions(**{one.field.name: self._config.getoption(one.flag) for one in _JUDGE_OPTIONS})
         options = options.filled(load_settings().settings.judge.options())

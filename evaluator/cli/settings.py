@@ -16,14 +16,14 @@ from spangrade.tracer.base.fields import OWN, OptionField
 from spangrade.tracer.base.settings_file import FILE_VARIABLE
 
 if TYPE_CHECKING:
-    from spangrade.evaluator.grading.settings import ProjectSettings
+    from spangrade.evaluator.settings import ProjectSettings
     from spangrade.tracer.base.settings import Loaded
 
 
 def _use(context: typer.Context, file: Path | None) -> Path | None:
     """Make the settings the defaults of the command's options, and keep them for the command."""
     if not context.resilient_parsing:
-        from spangrade.evaluator.grading.settings import load_settings
+        from spangrade.evaluator.settings import load_settings
 
         loaded = load_settings(file)
         context.default_map = {**_defaults(loaded, context), **(context.default_map or {})}
@@ -92,7 +92,7 @@ def settings_by_flag(command: str) -> dict[str, tuple[bool, str]]:
 
 def _place(command: str, one: OptionField) -> tuple[str, str]:
     """Return the key of a field in the settings, and its variable."""
-    from spangrade.evaluator.grading.settings import ProjectSettings
+    from spangrade.evaluator.settings import ProjectSettings
 
     if one.option.setting != OWN:
         key = f"{one.option.setting}.{one.field.name}"
@@ -149,7 +149,7 @@ def _defaults(loaded: Loaded[ProjectSettings], context: typer.Context) -> dict[s
     Any option may be a key of the table of its command: `[options.serve]`. Raises InputError for a key that
     is none, and for the table of a command that went.
 
-    What grades is filled in elsewhere, as it is in Python: `evaluator/grading/settings.py`.
+    What grades is filled in elsewhere, as it is in Python: `evaluator/settings.py`.
     """
     settings = loaded.settings
     command = context.info_name or (context.parent and context.parent.info_name) or ""

@@ -32,7 +32,7 @@ def sql(asked: SqlOptions, at: StoredIn, printed: Printed) -> None:
         warn(f"--timeout: stopped after {asked.timeout_s:g} s: select less, or raise the limit")
         os._exit(ExitCode.BAD_INPUT)  # nothing was written, and the function that runs cannot be interrupted
 
-    from spangrade.tracer.store.query import bounded_memory
+    from spangrade.tracer.base.memory import bounded_memory
 
     with at.opened() as opened, bounded_memory():
         rows = opened.sql(asked.query, timeout_s=asked.timeout_s, on_overrun=give_up)

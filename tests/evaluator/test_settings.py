@@ -14,7 +14,7 @@ from command_line import Spangrade
 from paths import ROOT, SAMPLE
 
 from spangrade import InputError, RunOptions
-from spangrade.evaluator.grading.settings import ProjectSettings, load_settings
+from spangrade.evaluator.settings import ProjectSettings, load_settings
 from spangrade.tracer.base.settings import Loaded
 
 AGENT = """

@@ -1,7 +1,7 @@
 """The settings of a project: `spangrade.toml`, environment variables, and defaults.
 
 Agents read the file too: it names the database and the redaction. What the evaluator adds, in
-`evaluator/grading/settings.py`, they neither know nor check.
+`evaluator/settings.py`, they neither know nor check.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.file_modes import folder_mode
 from spangrade.tracer.base.installation import to_install
+from spangrade.tracer.base.memory import MEMORY_LIMIT_VARIABLE
 from spangrade.tracer.store.sql import text_literal
-from spangrade.tracer.store.untrusted import MEMORY_LIMIT, MEMORY_LIMIT_VARIABLE
+from spangrade.tracer.store.untrusted import MEMORY_LIMIT
 
 REMOTE = "s3://"
 # What a query raises; the second where DuckDB's message quotes bytes of a damaged file.

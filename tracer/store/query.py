@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 import duckdb
 
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError
+from spangrade.tracer.base.memory import MEMORY_LIMIT_VARIABLE
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query_rows import Rows
 from spangrade.tracer.store.sql import error_line
-from spangrade.tracer.store.untrusted import MEMORY_LIMIT_VARIABLE
 
 TIMEOUT_S = 60.0
 MAX_ROWS = 1_000_000
 MAX_BYTES = 10**9  # of the result, which is kept in memory beside what DuckDB needs
 
-# DuckDB's own limit does not cover what one function allocates for one huge value.
-_ALLOCATED_BYTES = 4 * 2**30
 # What DuckDB cannot interrupt (one call of a function over a huge value) may exceed its limit by this much.
 GRACE_S = 5.0
 _INTERRUPT_EVERY_S = 0.05  # an interrupt that comes before the query starts has no effect
@@ -168,23 +163,3 @@ def _at_ctrl_c(press: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-
-
-@contextmanager
-def bounded_memory() -> Iterator[None]:
-    """Bound this process's memory, on Linux, unless SPANGRADE_MEMORY_LIMIT is set."""
-    if sys.platform != "linux" or os.environ.get(MEMORY_LIMIT_VARIABLE):
-        yield
-        return
-    import resource
-
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
-    limit, highest = resource.getrlimit(resource.RLIMIT_DATA)
-    bound = pages * resource.getpagesize() + _ALLOCATED_BYTES
-    if limit != resource.RLIM_INFINITY:
-        bound = min(bound, limit)
-    resource.setrlimit(resource.RLIMIT_DATA, (bound, highest))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, highest))

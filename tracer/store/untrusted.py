@@ -17,10 +17,10 @@ import duckdb
 
 from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.base.file_modes import restrict
+from spangrade.tracer.base.memory import MEMORY_LIMIT_VARIABLE
 from spangrade.tracer.store.arrow import BATCH
 from spangrade.tracer.store.sql import statement, text_literal
 
-MEMORY_LIMIT_VARIABLE = "SPANGRADE_MEMORY_LIMIT"
 MEMORY_LIMIT = "1GB"  # of what DuckDB keeps in memory; deriving and grading 1,000,000 spans fit in it
 
 # DuckDB does not keep the size of row groups in the file: it is given at every ATTACH. Without a TYPE it

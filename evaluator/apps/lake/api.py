@@ -22,9 +22,9 @@ from spangrade.evaluator.apps.lake.import_file import import_file as import_file
 from spangrade.evaluator.apps.lake.job import Updated, update_lake
 from spangrade.evaluator.derive.settings import Configured
 from spangrade.evaluator.derive.sync.workers import InOrder
-from spangrade.evaluator.grading.settings import filled, load_settings
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.maintenance.delete import time_to_delete
+from spangrade.evaluator.settings import filled, load_settings
 from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store

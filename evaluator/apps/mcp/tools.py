@@ -30,7 +30,7 @@ from spangrade.evaluator.reports.why import why_json
 from spangrade.evaluator.session import utc_text
 from spangrade.evaluator.statistics.comparison.compare import Change
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.store.query import bounded_memory
+from spangrade.tracer.base.memory import bounded_memory
 
 _SQL_TIMEOUT_S = 30.0
 _SQL_ROWS = 10_000

@@ -28,9 +28,9 @@ from spangrade.evaluator.apps.server.grade.options import Pages, WatchOptions, W
 from spangrade.evaluator.apps.server.grade.watch import Watch
 from spangrade.evaluator.apps.server.grade.webhook import Webhook
 from spangrade.evaluator.grading.alerts import AlertRule
-from spangrade.evaluator.grading.settings import load_settings
 from spangrade.evaluator.reports.html.links import ServerLinks
 from spangrade.evaluator.results.alarms import Alarm, count_alarms, stored_alarms
+from spangrade.evaluator.settings import load_settings
 from spangrade.evaluator.statistics.shifts import is_above, log_evidence, lower_bound
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem

@@ -17,9 +17,9 @@ from paths import ROOT, SHARED
 import spangrade as package
 from spangrade import InputError
 from spangrade.converters.datasets.call_rules import Rule
-from spangrade.evaluator.grading.settings import load_settings
 from spangrade.evaluator.review.mining.call_rules import mine_rules
 from spangrade.evaluator.review.mining.write_rules import add_rules
+from spangrade.evaluator.settings import load_settings
 
 
 @pytest.mark.parametrize("seed", [1, 2])
