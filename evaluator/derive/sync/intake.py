@@ -405,10 +405,10 @@ def _write(store: Store, intake: Intake, batches: Sequence[ReadBatch]) -> None:
         intake.added.logs + added.logs,
         intake.added.duplicates + added.duplicates + repeated,
     )
-    times = Counter(chain.from_iterable(batch.traces for batch in batches))
-    once = {trace_id for trace_id, number in times.items() if number == 1}
-    parts = [batch.part for batch in batches if batch.part is not None]
-    write_built(store, parts, once, before, intake.held)
+    if parts := [batch.part for batch in batches if batch.part is not None]:
+        times = Counter(chain.from_iterable(batch.traces for batch in batches))
+        once = {trace_id for trace_id, number in times.items() if number == 1}
+        write_built(store, parts, once, before, intake.held)
 
 
 def import_files(
