@@ -47,7 +47,7 @@ def draw(page: Page, address: str, file: Path, width: int, height: int, *, cross
     page.goto(address)
     page.wait_for_load_state("networkidle")
     if crosshair:
-        page.locator("svg.chart").first.hover()
+        page.locator(".u-over").first.hover()
     page.screenshot(path=file)
 
 

@@ -1,7 +1,8 @@
-"""Charts in a real browser: one crosshair for all of a page, dragging to a time, the keyboard, one legend."""
+"""Charts in a real browser: one crosshair for all of a page, dragging, the keyboard, points with links."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("playwright", reason="needs the group `browser`")
 from axe import serious_findings
 from many_sessions import write_sessions
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from serving import Served, serving
 
 SESSIONS = 900  # ten a day, from 2026-01-01 to 2026-03-31
@@ -25,51 +26,59 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield one
 
 
-def at(chart: Locator, share: float) -> tuple[float, float]:
-    """Return the point of the window at a share of a chart's plot."""
-    chart.scroll_into_view_if_needed()
-    box = chart.bounding_box()
+def at(plot: Locator, share: float) -> tuple[float, float]:
+    """Return the point of the window at a share of a plot, from its first slot to its last one."""
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
     assert box is not None
-    return box["x"] + (72 + 360 * share) / 440 * box["width"], box["y"] + box["height"] / 2
+    return box["x"] + box["width"] * share, box["y"] + box["height"] / 2
+
+
+def legends(page: Page) -> list[list[str]]:
+    """Return the values of each chart at the crosshair: the day, then those of the series."""
+    found: list[list[str]] = page.locator(".charts figure").evaluate_all(
+        "all => all.map(one => [...one.querySelectorAll('.u-value')].map(value => value.textContent))"
+    )
+    return found
 
 
 def test_one_crosshair_shows_the_values_of_all_charts_at_a_time_with_their_number(
     page: Page, served: Served
 ) -> None:
     page.goto(f"{served.url}/trends?series=environment")
-    charts, tips = page.locator("svg.chart"), page.locator(".tip:visible")
-    expect(charts).to_have_count(7)
-    page.mouse.move(*at(charts.first, 9.5 / 90))
-    expect(tips).to_have_count(7)
-    assert set(page.locator(".tip-head").all_inner_texts()) == {"2026-01-10"}
-    row = page.get_by_role("row", name="2026-01-10")
+    plots = page.locator(".u-over")
+    expect(plots).to_have_count(7)
+    page.mouse.move(*at(plots.first, 9 / 89))
+    expect(page.locator(".u-value", has_text="2026-01-10")).to_have_count(7)
+    row = page.locator(".scroll tbody tr", has_text="2026-01-10")
     sessions, graded, _, rate, cost = row.get_by_role("cell").all_inner_texts()[2:7]
-    assert tips.nth(0).locator(".tip-row").all_inner_texts() == [sessions]
-    assert " ".join(tips.nth(1).locator(".tip-row").inner_text().split()) == f"{rate} n {graded}"
-    assert tips.nth(2).locator(".tip-value").inner_text() == cost
-    places = charts.locator(".crosshair").evaluate_all("all => all.map(one => one.getAttribute('x1'))")
-    assert (len(places), len(set(places))) == (7, 1)
+    assert legends(page)[:3] == [
+        ["2026-01-10", sessions],
+        ["2026-01-10", f"{rate}, n {graded}"],
+        ["2026-01-10", f"{cost}, n {sessions}"],
+    ]
     page.mouse.move(5, 5)
-    expect(tips).to_have_count(0)
+    expect(page.locator(".u-value", has_text="2026-01-10")).to_have_count(0)
 
 
-def test_there_is_one_legend_and_the_crosshair_has_its_names(page: Page, served: Served) -> None:
+def test_the_first_day_of_a_version_is_said_at_the_crosshair(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/trends")
-    expect(page.locator(".legend")).to_have_count(1)
-    names = page.locator(".legend .recorded").all_inner_texts()
-    assert sorted(names) == ["1.0", "1.1", "1.2", "1.3", "1.4"]
-    page.mouse.move(*at(page.locator("svg.chart").first, 0.5))
-    shown = page.locator(".tip").first.locator(".tip-name").all_inner_texts()
-    assert shown == [one for one in names if one in shown] != []
+    names = page.locator(".charts figure").first.locator(".u-label").all_inner_texts()
+    assert sorted(names) == ["1.0", "1.1", "1.2", "1.3", "1.4", "day"]
+    page.locator(".charts figure").first.focus()
+    page.keyboard.press("Home")
+    first = legends(page)[0][0]
+    assert first.startswith("2026-01-01, first session of version 1.") or first == "2026-01-01"
+    page.keyboard.press("ArrowRight")
+    assert any("first session of version" in one for one in (first, legends(page)[0][0]))
 
 
 def test_dragging_chooses_the_time_of_the_header(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/trends?series=environment")
-    chart = page.locator("svg.chart").nth(1)
-    page.mouse.move(*at(chart, 9.5 / 90))
+    plot = page.locator(".u-over").nth(1)
+    page.mouse.move(*at(plot, 9 / 89))
     page.mouse.down()
-    page.mouse.move(*at(chart, 15.5 / 90), steps=4)
-    expect(page.locator(".selection:visible")).to_have_count(7)
+    page.mouse.move(*at(plot, 15 / 89), steps=4)
     page.mouse.up()
     page.wait_for_url("**since=**")
     given = parse_qs(urlsplit(page.url).query)
@@ -83,74 +92,68 @@ def test_dragging_chooses_the_time_of_the_header(page: Page, served: Served) -> 
     expect(page.locator(".over")).to_contain_text("2026-01-01 to 2026-03-31 UTC, by day")
 
 
-def test_a_drag_to_the_left_from_a_point_chooses_too_and_escape_gives_it_up(
-    page: Page, served: Served
-) -> None:
-    page.goto(f"{served.url}/trends?series=environment")
-    chart = page.locator("svg.chart").first
-    page.mouse.move(*at(chart, 20.5 / 90))
-    page.mouse.down()
-    page.mouse.move(*at(chart, 10.5 / 90), steps=4)
-    page.keyboard.press("Escape")
-    page.mouse.up()
-    expect(page.locator(".selection:visible")).to_have_count(0)
-    assert page.url == f"{served.url}/trends?series=environment"
-    dot = chart.locator("circle").nth(20).bounding_box()
-    assert dot is not None
-    page.mouse.move(dot["x"] + 2, dot["y"] + 2)
-    page.mouse.down()
-    page.mouse.move(*at(chart, 10.5 / 90), steps=4)
-    page.mouse.up()
-    page.wait_for_url("**since=2026-01-11&until=2026-01-22")
-
-
 def test_a_click_on_a_point_leads_to_its_sessions(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/trends?series=environment")
-    chart = page.locator("svg.chart").first
-    chart.scroll_into_view_if_needed()
-    chart.locator("circle").nth(20).click()
+    plot = page.locator(".u-over").first  # ten sessions a day: all points are at one height
+    x, _ = at(plot, 20 / 89)
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.click(x, box["y"] + box["height"] - 2)  # far from every point
+    assert page.url == f"{served.url}/trends?series=environment"
+    page.mouse.click(x, box["y"] + 6)
     page.wait_for_url("**/sessions?**")
+    given = parse_qs(urlsplit(page.url).query)
+    assert given == {"origin": ["production"], "since": ["2026-01-21"], "until": ["2026-01-22"]}
     expect(page.locator("#results [role=status]")).to_have_text("10 sessions")
 
 
 def test_arrows_move_through_a_chart_shift_chooses_and_enter_shows(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/trends?series=environment")
-    chart = page.locator("svg.chart").nth(1)
+    chart = page.locator(".charts figure").nth(1)
     chart.focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".tip-head").nth(1)).to_have_text("2026-01-02")
-    expect(page.locator("[data-said]")).to_contain_text("2026-01-02; ")
-    expect(page.locator("[data-said]")).to_contain_text(", n 10")
+    expect(chart.locator(".u-value").first).to_have_text("2026-01-02, first session of version 1.3")
+    expect(chart.locator("[role=status]")).to_have_text(
+        re.compile(r"^2026-01-02, first session of version 1.3; \S+%, n \d+$")
+    )
     for _ in range(3):
         page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_url("**since=2026-01-02&until=2026-01-06")
-    page.locator("svg.chart").first.focus()  # with Tab a chart is one step, not one for each point
+    page.locator(".charts figure").first.focus()  # with Tab a chart is one step, not one for each point
     page.keyboard.press("Tab")
-    expect(page.locator("svg.chart").nth(1)).to_be_focused()
+    expect(page.locator(".charts figure").nth(1)).to_be_focused()
 
 
-def test_the_small_pictures_of_tools_share_the_crosshair_and_the_time(page: Page, served: Served) -> None:
-    page.goto(f"{served.url}/tools")
-    charts = page.locator("svg.small-chart")
-    box = charts.nth(1).bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + 2, box["y"] + 10)
-    expect(page.locator(".tip:visible")).to_have_count(1)
-    expect(page.locator(".crosshair:not([style*=none])")).to_have_count(charts.count())
-    page.mouse.down()
-    page.mouse.move(box["x"] + 8, box["y"] + 10, steps=3)
-    page.mouse.up()
-    page.wait_for_url("**/tools?since=**")
+def test_the_page_says_what_a_hollow_point_is_and_colours_are_those_of_the_page(
+    page: Page, served: Served
+) -> None:
+    page.goto(f"{served.url}/trends?series=environment")
+    expect(page.get_by_text("A hollow point is of fewer than 10 sessions.")).to_be_visible()
+    drawn = (
+        "one => { const pixels = one.getContext('2d').getImageData(0, 0, one.width, one.height).data;"
+        " const colours = new Set(); for (let at = 0; at < pixels.length; at += 4)"
+        " if (pixels[at + 3] === 255) colours.add(pixels.slice(at, at + 3).join()); return [...colours]; }"
+    )
+    ink = (
+        "one => { one.style.color = 'var(--model)'; return `${getComputedStyle(one).color.match(/\\d+/g)}`; }"
+    )
+    for theme in ("light", "dark"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+        wanted = page.locator("h1").evaluate(ink)
+        page.wait_for_function(
+            f"wanted => ({drawn})(document.querySelector('canvas')).includes(wanted)", arg=wanted
+        )
 
 
-def test_points_of_few_sessions_are_hollow_and_the_page_says_of_how_many(page: Page, served: Served) -> None:
-    page.goto(f"{served.url}/trends")
-    expect(page.get_by_text("A hollow, faint point is of fewer than 10 sessions.")).to_be_visible()
-    charts = page.locator("svg.chart")
-    assert charts.nth(1).locator("circle.few").count() == charts.nth(1).locator("circle").count() > 0
-    assert charts.first.locator(".few").count() == 0  # the numbers of sessions are what they are
+def test_a_page_without_scripts_has_the_table_alone(chromium: Browser, served: Served) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{served.url}/trends?series=environment")
+    expect(page.locator("figure:visible")).to_have_count(0)
+    expect(page.locator("tbody tr")).to_have_count(90)
+    context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -158,7 +161,7 @@ def test_points_of_few_sessions_are_hollow_and_the_page_says_of_how_many(page: P
 def test_a_crosshair_is_accessible(page: Page, served: Served, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(f"{served.url}/trends")
-    page.locator("svg.chart").first.focus()
+    page.locator(".charts figure").first.focus()
     page.keyboard.press("End")
     assert serious_findings(page) == []
 

@@ -144,10 +144,10 @@ def visit(page: Page, address: str) -> None:
     for _ in range(2):  # those that were loaded into the others, too
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         page.wait_for_load_state("networkidle")
-    for chart in page.locator("svg[data-plot]").all()[:2]:  # the crosshair shows names and values
+    for chart in page.locator(".charts figure").all()[:2]:  # the crosshair shows names and values
         chart.focus()
         page.keyboard.press("Home")
-        expect(page.locator(".tip:visible").first).to_be_visible()
+        expect(page.locator(".charts .u-legend .u-value").first).not_to_have_text("–")
     page.evaluate("document.querySelectorAll('header details').forEach(one => { one.open = false; })")
     assert page.evaluate("window.hit") is None
     assert page.locator("iframe, meta[http-equiv=refresh], main script, main style, main link").count() == 0

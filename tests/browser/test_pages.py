@@ -299,7 +299,7 @@ def test_a_comparison_leads_from_a_flip_to_both_sessions(page: Page, served: Ser
 def test_a_metric_is_drawn_over_time_with_its_numbers(page: Page, served_many: Served) -> None:
     page.goto(f"{served_many.url}/trends")
     page.locator("select[name=show]").select_option("metric:tools:recall")
-    expect(page.locator("figure.metric svg.chart")).to_have_count(1)
+    expect(page.locator(".charts canvas")).to_have_count(1)
     rows = page.get_by_role("region", name="tools:recall").locator("tbody tr")
     expect(rows.first).to_be_visible()
     assert 80 <= rows.count() <= 90  # days
@@ -314,7 +314,7 @@ def test_pictures_have_their_numbers_as_text(page: Page, served_many: Served) ->
     section.get_by_text("Numbers").click()
     expect(section.locator("tbody tr")).to_have_count(bars)
     page.goto(f"{served_many.url}/trends")
-    expect(page.locator(".charts figure svg.chart")).to_have_count(7)
+    expect(page.locator(".charts figure canvas")).to_have_count(7)
     expect(page.locator("tbody tr").first).to_be_visible()
 
 

@@ -83,7 +83,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=shown,
     )
     made.filters |= {
         "age": age,
@@ -103,7 +103,7 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def _shown(value: Any) -> Any:
+def shown(value: Any) -> Any:
     """Return a value with U+FFFD for what a page cannot show."""
     if isinstance(value, str) and not isinstance(value, Markup) and not value.isprintable():
         return _NOT_SHOWN.sub(_REPLACEMENT, value)

@@ -18,6 +18,7 @@ from serving import Served, serving
 import spangrade
 from spangrade import InputError
 from spangrade.evaluator.apps.server.pages import compare_page as module
+from spangrade.evaluator.apps.server.pages.charts import Interval, interval
 from spangrade.evaluator.apps.server.pages.compare_page import (
     PairOfSteps,
     compare_page,
@@ -25,7 +26,6 @@ from spangrade.evaluator.apps.server.pages.compare_page import (
     difference_shown,
 )
 from spangrade.evaluator.reports.comparison import comparison_json
-from spangrade.evaluator.reports.html.charts import Interval, interval
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
 from spangrade.tracer.store import Store
 

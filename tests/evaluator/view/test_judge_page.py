@@ -68,7 +68,7 @@ def test_verdicts_of_earlier_versions_are_compared_too(db: Path) -> None:
 
 
 def test_months_are_charts_with_intervals_and_the_number_of_sessions(db: Path, served: Served) -> None:
-    assert find_all(parsed(served.get(f"/judge?metric={METRIC}").text), data_plot="") == []  # of one month
+    assert find_all(parsed(served.get(f"/judge?metric={METRIC}").text), data_charts="") == []  # of one month
     package.open(db).grade(gates=f"{METRIC}>=0")
     with Store.open(db) as store:
         newest = "(SELECT run_id FROM runs ORDER BY graded_at DESC LIMIT 1)"
@@ -76,18 +76,19 @@ def test_months_are_charts_with_intervals_and_the_number_of_sessions(db: Path, s
         store.query(f"UPDATE runs SET graded_at = '2100-02-01' WHERE run_id = {newest}")
         page = judge_page(store, {"metric": METRIC})
     months = {names[0]: one for names, one in page["by_month"]}
-    (title, agreed, _), (_, kappa, _) = page["charts_shown"]
-    assert (title, [one.text for one in page["axis"].slots]) == ("Agreement", list(months))
+    agreed, kappa = page["drawn"]["charts"]
+    assert agreed["title"] == "Agreement by month, with 95% intervals"
+    assert [one["text"] for one in page["drawn"]["slots"]] == list(months)
     for part, chart in (("agreed", agreed), ("kappa", kappa)):
         expected = {
-            month: (of.estimate, sum(one.confusion), of.low, of.high)
+            month: (of.estimate, of.low, of.high)
             for month, one in months.items()
             if (of := getattr(one, part)) is not None
         }
-        (line,) = chart.lines
-        shown = {page["axis"].slots[one.slot].text: tuple(one.value[:4]) for one in line.points}
-        assert (shown, line.path) == (expected, "")
-    assert len(find_all(parsed(served.get(f"/judge?metric={METRIC}").text), data_plot="")) == 2
+        (line,) = chart["series"]
+        shown = {month: (one[0], *one[3:]) for month, one in zip(months, line["points"], strict=True) if one}
+        assert shown == expected
+    assert len(find_all(parsed(served.get(f"/judge?metric={METRIC}").text), data_charts="")) == 1
 
 
 def test_a_disputed_label_is_changed_to_the_judges_and_undone(served: Served, db: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,13 +198,17 @@ GROUP BY model
 
 
 def percentiles(values: list[float] | None) -> list[str]:
-    found = ["–", "–"] if not values else [seconds(nearest_rank(values, share)) for share in (0.5, 0.95)]
-    return [*found, ""]  # a picture
+    return ["–", "–"] if not values else [seconds(nearest_rank(values, share)) for share in (0.5, 0.95)]
 
 
 def test_tools_and_models_have_the_numbers_of_plain_queries(served: Served, db: Path) -> None:
     root = parsed(served.get("/tools?origin=any").text)
-    shown = [cells(row) for row in elements(root) if name(row) == "tr"]
+    with_pictures = [cells(row) for row in elements(root) if name(row) == "tr"]
+    for _, calls, failed, *_, picture in with_pictures:
+        bars = re.findall(r"(\d+) calls?, (\d+) failed", picture)
+        if calls != "Calls":
+            assert [str(sum(map(int, one))) for one in zip(*bars, strict=True)] == [calls, failed]
+    shown = [row[:-1] for row in with_pictures]
     start = next(number for number, row in enumerate(shown) if row[0] == "Model")
     tools, models = shown[1:start], shown[start + 1 :]
     counts = ("calls", "failed", "unknown")

@@ -179,7 +179,7 @@ def test_trends_count_every_session_once_by_day_and_version(many: Store) -> None
     assert shown == expected
     assert sum(row["sessions"] for row in values["rows"]) == 3_000
     assert sum(row["graded"] for row in values["rows"]) == 3_000
-    assert [one["title"] for one in values["charts_shown"] if one["chart"]] == [
+    assert [one["title"] for one in values["drawn"]["charts"]] == [
         "Sessions per day",
         "Share of the graded sessions that passed",
         "Mean cost per session",
@@ -232,6 +232,6 @@ def test_a_series_that_there_is_not_is_an_error(many: Store) -> None:
 
 def test_a_version_that_is_not_the_first_is_marked_on_its_first_day(many: Store) -> None:
     first = dict(many.query("SELECT agent_version, min(started_at)::DATE FROM sessions GROUP BY ALL"))
-    charts = trends_page(many, {"since": "2025-01-01"})["charts_shown"]
-    marked = {version for one in charts[0]["chart"].deployments for version in one.versions}
+    marks = trends_page(many, {"since": "2025-01-01"})["drawn"]["marks"]
+    marked = [version for one in marks.values() for version in one.partition("version ")[2].split(", ")]
     assert len(marked) == len(first) - 1

@@ -227,17 +227,17 @@ def test_the_page_shows_the_numbers_and_its_links_are_served(served: Served) -> 
     ]
     assert rows == [
         ["Tool", "Version", "Calls", "Failed", "Unknown outcomes", "Latency p50", "p95", "Over time"],
-        ["refund", "1.0", "2", "1", "0", "1.0 s", "3.0 s", ""],
-        ["refund", "2.0", "2", "0", "1", "2.0 s", "2.0 s", ""],
-        ["look_up", "1.0", "1", "0", "0", "500 ms", "500 ms", ""],
+        ["refund", "1.0", "2", "1", "0", "1.0 s", "3.0 s", "2 calls, 1 failed"],
+        ["refund", "2.0", "2", "0", "1", "2.0 s", "2.0 s", "2 calls, 0 failed"],
+        ["look_up", "1.0", "1", "0", "0", "500 ms", "500 ms", "1 call, 0 failed"],
         [
             *("Model", "Version", "Calls", "Failed", "Input tokens", "Output tokens", "Unknown tokens"),
             *("Cost", "Unknown costs", "Latency p50", "p95", "Over time"),
         ],
-        ["large", "1.0", "1", "0", "100", "20", "0", "$4.00", "0", "3.0 s", "3.0 s", ""],
-        ["large", "2.0", "2", "1", "7", "3", "1", "$0.5", "1", "2.0 s", "4.0 s", ""],
-        ["small", "1.0", "2", "1", "10", "1", "0", "$0.25", "0", "1.0 s", "5.0 s", ""],
-        ["not recorded", "2.0", "1", "0", "1", "1", "0", "–", "1", "–", "–", ""],
+        ["large", "1.0", "1", "0", "100", "20", "0", "$4.00", "0", "3.0 s", "3.0 s", "1 call, 0 failed"],
+        ["large", "2.0", "2", "1", "7", "3", "1", "$0.5", "1", "2.0 s", "4.0 s", "2 calls, 1 failed"],
+        ["small", "1.0", "2", "1", "10", "1", "0", "$0.25", "0", "1.0 s", "5.0 s", "2 calls, 1 failed"],
+        ["not recorded", "2.0", "1", "0", "1", "1", "0", "–", "1", "–", "–", "1 call, 0 failed"],
     ]
     assert [text(one) for one in find_all(root, aria_current="page")] == ["Tools"]
     links = [html.unescape(one) for one in re.findall(r'href="(/sessions\?[^"]+)"', page.text)]

@@ -31,9 +31,10 @@ def test_the_page_has_the_numbers_of_the_command(store: Store, metric: str) -> N
     half = len(numbers) // 2  # sums depend on the order of rows
     assert numbers[:half] == [pytest.approx(one, rel=1e-9) for one in numbers[half:]]
     with_mean = [point for point in page["trend"].trend.points if point.mean is not None and point.key]
-    drawn, axis = page["trend"].chart.lines[0].points, page["trend"].axis
-    assert [axis.slots[one.slot].text for one in drawn] == [point.key for point in with_mean]
-    assert [one.value.value for one in drawn] == [point.mean for point in with_mean]
+    drawn = page["trend"].drawn
+    points = zip(drawn["slots"], drawn["charts"][0]["series"][0]["points"], strict=True)
+    shown = [(slot["text"], point[0], *point[3:]) for slot, point in points if point]
+    assert shown == [(point.key, point.mean, point.low, point.high) for point in with_mean]
 
 
 def test_there_are_the_metrics_that_were_measured_to_choose_from(store: Store) -> None:
@@ -57,7 +58,7 @@ def test_the_charts_of_a_time_have_one_axis_and_lead_to_the_sessions_of_its_slot
     page = trends_page(store, {"since": since, "until": until})
     axis = page["axis"]
     assert (axis.name, axis.range) == (slot, shown)
-    titles = [one["title"] for one in page["charts_shown"]]
+    titles = [one["title"] for one in page["drawn"]["charts"]]
     assert (titles[0], titles[3]) == (f"Sessions per {slot}", f"Cost per {slot}")
     row = page["rows"][0]
     assert count_page(store, page["filters_of"](row["series"], row["at"])) == row["sessions"]
@@ -68,16 +69,16 @@ def test_the_charts_of_a_time_have_one_axis_and_lead_to_the_sessions_of_its_slot
 def test_a_rate_says_of_how_many_sessions_it_is(store: Store) -> None:
     page = trends_page(store, {"since": "2026-01-05", "until": "2026-01-08"})
     expected = {
-        (row["series"], row["slot"]): (row["passed"] / row["graded"], row["graded"], row["graded"] < 10)
+        (row["series"], row["at"].text): (row["passed"] / row["graded"], row["graded"] < 10)
         for row in page["rows"]
         if row["graded"]
     }
-    share = page["charts_shown"][1]["chart"]
-    starts = {slot: start for start, slot in page["axis"].slot_of.items()}
+    slots, charts = page["drawn"]["slots"], page["drawn"]["charts"]
     assert {
-        (line.name, starts[one.slot]): (one.value.value, one.value.number, one.value.is_few)
-        for line in share.lines
-        for one in line.points
+        (line["name"], slots[place]["text"]): (point[0], point[2])
+        for line in charts[1]["series"]
+        for place, point in enumerate(line["points"])
+        if point
     } == expected
-    cost = page["charts_shown"][3]["chart"]  # a sum is no estimate: of few sessions it is as exact
-    assert not any(one.value.is_few for line in cost.lines for one in line.points)
+    # A sum is no estimate: of few sessions it is as exact.
+    assert not any(point[2] for line in charts[3]["series"] for point in line["points"] if point)

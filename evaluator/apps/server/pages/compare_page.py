@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.apps.server.pages.charts import Interval, interval
 from spangrade.evaluator.apps.server.pages.queries import rows_of
 from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
 from spangrade.evaluator.grading.verdict import Verdict
@@ -16,7 +17,6 @@ from spangrade.evaluator.reports.comparison import (
 )
 from spangrade.evaluator.reports.headline import headlines
 from spangrade.evaluator.reports.html.alignment import MOST, TextPair, aligned, difference
-from spangrade.evaluator.reports.html.charts import Interval, interval
 from spangrade.evaluator.reports.html.conversation import TurnView
 from spangrade.evaluator.reports.html.grid_page import ROWS, grid_rows
 from spangrade.evaluator.reports.html.links import SideLinks

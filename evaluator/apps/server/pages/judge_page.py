@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.apps.server.pages.charts import FEW, Chart, ChartValue, drawn, names_axis
 from spangrade.evaluator.apps.server.pages.queries import rows_of
 from spangrade.evaluator.metrics.external import LABEL
-from spangrade.evaluator.reports.html.axes import names_axis
-from spangrade.evaluator.reports.html.charts import FEW, ChartValue, lines
 from spangrade.evaluator.reports.html.scope import Scope, given_scope
 from spangrade.evaluator.results.origin import OriginFilter, origin_filter
 from spangrade.evaluator.statistics.agreement.agreement import (
@@ -103,7 +102,7 @@ def _charts(by_month: Sequence[tuple[tuple[str, ...], JudgeAgreement]]) -> dict[
     """Return the charts of agreement and kappa by month; none of one month."""
     months = [month for (month,), _ in by_month]
     if len(months) < 2:
-        return {"charts_shown": []}
+        return {"drawn": None}
     axis = names_axis("month", months)
     agreed, kappa = (
         {
@@ -114,10 +113,10 @@ def _charts(by_month: Sequence[tuple[tuple[str, ...], JudgeAgreement]]) -> dict[
         for of in (attrgetter("agreed"), attrgetter("kappa"))
     )
     charts = (
-        ("Agreement", lines(axis, {"": agreed}, "percent", 1), "percent"),
-        ("Kappa", lines(axis, {"": kappa}, "count", 1), "count"),
+        Chart("Agreement by month, with 95% intervals", "percent", {"": agreed}, 1),
+        Chart("Kappa by month, with 95% intervals", "count", {"": kappa}, 1),
     )
-    return {"axis": axis, "few": FEW, "charts_shown": [one for one in charts if one[1]]}
+    return {"few": FEW, "drawn": drawn(axis, charts)}
 
 
 def _labelled(store: Store, scope: Scope) -> list[str]:

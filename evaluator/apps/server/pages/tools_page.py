@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from spangrade.evaluator.apps.server.pages.charts import DAY, bars, slot_ns, slots_between, small_step_for
 from spangrade.evaluator.apps.server.pages.queries import page_query
-from spangrade.evaluator.reports.html.axes import DAY, slot_ns, slot_start, small_step_for, time_axis
-from spangrade.evaluator.reports.html.charts import bars
 from spangrade.evaluator.reports.html.queries import query_rows
 from spangrade.evaluator.reports.html.scope import Scope, scope_of
 from spangrade.evaluator.results.origin import left_out_origins
@@ -47,8 +46,7 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
     ((first, last),) = store.query(times, dict(chosen.parameters))
     # A call that began after the last session did is in the last slot.
     step = DAY if first is None else small_step_for(first, last, MAX_BARS)
-    axis = time_axis([slot_start(one, step) for one in (first or 0, last or 0)], step)
-    low, parts = slot_ns(first or 0, step), len(axis.slots)
+    low, parts = slot_ns(first or 0, step), slots_between(step, first or 0, last or 0)
 
     def queried(name: str, more: Mapping[str, Any]) -> list[dict[str, Any]]:
         text = page_query(name).replace("$by", BY[by]).replace("$sessions", of_sessions)
@@ -75,7 +73,7 @@ def tools_page(store: Store, texts: Mapping[str, str], only: Collection[str] | N
         **scope.values(),
         "kept": {"by": by} if by else {},
         "by": by,
-        "axis": axis,
+        "step": step.name,
         "bys": tuple(BY),
         "left_out_origins": left_out_origins(store, scope.origin),
         "tools": rows("tool"),

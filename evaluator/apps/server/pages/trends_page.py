@@ -9,16 +9,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from spangrade.evaluator.apps.server.pages.queries import page_query, rows_of
-from spangrade.evaluator.reports.html.axes import (
+from spangrade.evaluator.apps.server.pages.charts import (
     DAY,
+    FEW,
     MONDAY_NS,
-    Axis,
+    Chart,
+    ChartValue,
     Slot,
+    busiest,
+    drawn,
     step_for,
     time_axis,
 )
-from spangrade.evaluator.reports.html.charts import COLUMNS_UNTIL, FEW, ChartValue, Lines, busiest, lines
+from spangrade.evaluator.apps.server.pages.queries import page_query, rows_of
 from spangrade.evaluator.reports.html.queries import query_rows
 from spangrade.evaluator.reports.html.scope import SCOPE, scope_of
 from spangrade.evaluator.results.origin import left_out_origins
@@ -103,17 +106,13 @@ def trends_page(
     for row in rows:
         sessions[row["series"]] += row["sessions"]
     names = busiest(sessions)
-    axis = time_axis([row["slot"] for row in rows], step, COLUMNS_UNTIL)
+    axis = time_axis([row["slot"] for row in rows], step)
     first_seen = query_rows(
         store, page_query("trends_deployments").replace("$condition", chosen.condition), parameters
     )
-    deployments = {row["slot"]: row["versions"] for row in first_seen}
-    drawn = [
-        {
-            "title": one.title.format(slot=step.name),
-            "chart": lines(axis, _by_series(rows, names, one), one.unit, one.most, deployments),
-            "unit": one.unit,
-        }
+    marks = {row["slot"]: f"first session of version {', '.join(row['versions'])}" for row in first_seen}
+    charts = [
+        Chart(one.title.format(slot=step.name), one.unit, _by_series(rows, names, one), one.most)
         for one in _CHARTS
     ]
     return {
@@ -122,25 +121,26 @@ def trends_page(
         "rows": [{**row, "at": axis.slots[axis.slot_of[row["slot"]]]} for row in reversed(rows)],
         "axis": axis,
         "names": names,
-        "charts_shown": [one for one in drawn if one["chart"]],
+        "drawn": drawn(axis, charts, marks, lambda name: {**scope.filters, **_filters_of(series, name)}),
         "left_out": len(sessions) > len(names),
-        "filters_of": lambda name, slot: {**scope.filters, **_filters_of(series, name, slot)},
+        "filters_of": lambda name, slot: {**scope.filters, **_times_of(slot), **_filters_of(series, name)},
     }
 
 
-def _filters_of(series: str, name: str, slot: Slot) -> dict[str, str]:
-    """Return the filters of the list that leave the sessions of a slot in a series."""
-    filters = {"since": slot.since, "until": slot.until}
+def _times_of(slot: Slot) -> dict[str, str]:
+    return {"since": slot.since, "until": slot.until}
+
+
+def _filters_of(series: str, name: str) -> dict[str, str]:
     # Of several agents the list can name one.
-    return {**filters, series: name.partition(", ")[0]} if name else filters
+    return {series: name.partition(", ")[0]} if name else {}
 
 
 class MetricTrend(NamedTuple):
-    """One metric by day, as `spangrade trend` has it, and its picture, None without values."""
+    """One metric by day, as `spangrade trend` has it, and its chart, None without values."""
 
     trend: Trend
-    axis: Axis | None
-    chart: Lines | None
+    drawn: Mapping[str, Any] | None
     unit: str
 
 
@@ -163,14 +163,14 @@ def _trend_of(
     shown = [one for one in found.points if one.key and one.mean is not None and math.isfinite(one.mean)]
     keys = [datetime.fromisoformat(point.key or "") for point in shown]
     if not shown:
-        return MetricTrend(found, None, None, unit)
-    axis = time_axis(keys, DAY)
+        return MetricTrend(found, None, unit)
     values = [ChartValue(one.mean or 0.0, one.sessions, one.low, one.high) for one in shown]
-    return MetricTrend(found, axis, lines(axis, {"": dict(zip(keys, values, strict=True))}, unit), unit)
+    chart = Chart("Mean by day, with 95% intervals", unit, {"": dict(zip(keys, values, strict=True))})
+    return MetricTrend(found, drawn(time_axis(keys, DAY), [chart]), unit)
 
 
-class _Chart(NamedTuple):
-    """A chart of the page: what it shows of a row, of how many sessions, and whether that is their sum."""
+class _Measure(NamedTuple):
+    """What a chart of the page shows of a row: of how many sessions, and whether that is their sum."""
 
     title: str
     unit: str
@@ -180,7 +180,9 @@ class _Chart(NamedTuple):
     is_sum: bool = False
 
 
-def _by_series(rows: Sequence[Row], names: Sequence[str], chart: _Chart) -> dict[str, dict[Any, ChartValue]]:
+def _by_series(
+    rows: Sequence[Row], names: Sequence[str], chart: _Measure
+) -> dict[str, dict[Any, ChartValue]]:
     values: dict[str, dict[Any, ChartValue]] = {name: {} for name in names}
     for row in rows:
         number = chart.value(row)
@@ -191,21 +193,23 @@ def _by_series(rows: Sequence[Row], names: Sequence[str], chart: _Chart) -> dict
 
 
 _CHARTS = (
-    _Chart("Sessions per {slot}", "count", lambda row: row["sessions"], lambda _: None, is_sum=True),
-    _Chart(
+    _Measure("Sessions per {slot}", "count", lambda row: row["sessions"], lambda _: None, is_sum=True),
+    _Measure(
         "Share of the graded sessions that passed",
         "percent",
         lambda row: row["passed"] / row["graded"] if row["graded"] else None,
         lambda row: row["graded"],
         1,
     ),
-    _Chart("Mean cost per session", "usd", lambda row: row["mean_cost_usd"], lambda row: row["known_costs"]),
-    _Chart(
+    _Measure(
+        "Mean cost per session", "usd", lambda row: row["mean_cost_usd"], lambda row: row["known_costs"]
+    ),
+    _Measure(
         "Cost per {slot}", "usd", lambda row: row["cost_usd"], lambda row: row["known_costs"], is_sum=True
     ),
-    _Chart("Tokens per {slot}", "count", lambda row: row["tokens"], lambda _: None, is_sum=True),
-    _Chart("Latency, 95th percentile", "seconds", lambda row: row["p95_s"], lambda row: row["timed"]),
-    _Chart(
+    _Measure("Tokens per {slot}", "count", lambda row: row["tokens"], lambda _: None, is_sum=True),
+    _Measure("Latency, 95th percentile", "seconds", lambda row: row["p95_s"], lambda row: row["timed"]),
+    _Measure(
         "Share of the sessions with errors",
         "percent",
         lambda row: row["with_errors"] / row["sessions"],

@@ -1,167 +1,128 @@
-// Charts: one crosshair for all of a page, with the values at its place; dragging chooses a time, and so do Shift and the
-// arrow keys. What it shows are the texts of the page, never as HTML.
+// Charts over time, drawn by uPlot from the JSON of the page: one crosshair for all of them. A drag, or Shift with the arrow keys
+// and Enter, chooses a time; a click leads to the sessions of a point.
 (() => {
   "use strict";
-  const SVG = "http://www.w3.org/2000/svg";
-  const LEAST_PX = 4;  // less is a click
-  const shape = (name, className) => {
-    const made = document.createElementNS(SVG, name);
-    made.setAttribute("class", className);
-    return made;
+  const INKS = ["--model", "--tool", "--agent", "--passed", "--broken", "--text"];
+  const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [10, 4], [1, 4]];  // lines differ by these, too, not by the colour alone
+  const NEAR_PX = 20;
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.hidden = true;
+  const ink = (name) => { probe.style.color = `var(${name})`; return getComputedStyle(probe).color; };  // a canvas knows no light-dark()
+  const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC");
+  const DAY_S = 86_400, [HOURS, DAYS, MONTHS] = ["{HH}:{mm}", "{D} {MMM}", "{MMM} {YYYY}"].map((text) => uPlot.fmtDate(text));
+  const form = (options) => (number) => new Intl.NumberFormat("en", { maximumSignificantDigits: 4, ...options }).format(number);
+  const FORMS = {
+    percent: form({ style: "percent" }), usd: form({ style: "currency", currency: "USD" }),
+    seconds: form({ style: "unit", unit: "second" }), count: form({ notation: "compact" }),
   };
-  const set = (element, values) => { for (const [name, value] of Object.entries(values)) element.setAttribute(name, value); };
-  const part = (name, className, text) => {
-    const made = document.createElement(name);
-    made.className = className;
-    made.textContent = text;
-    return made;
-  };
+  const plots = [];
 
   const start = (group) => {
-    const slots = [...group.querySelectorAll("[data-slots] > li")].map(({ dataset, textContent }) =>
-      ({ at: Number(dataset.at), text: textContent, since: dataset.since, until: dataset.until }));
-    if (!slots.length) return;
-    const isTime = Boolean(slots[0].since);
-    const legend = new Map([...group.querySelectorAll(".legend [data-line]")].map((one) => [one.dataset.line, one]));
-    const said = group.querySelector("[data-said]");
-    const charts = [...group.querySelectorAll("svg[data-plot]")].map((svg) => {
-      const [left, width, top, bottom] = svg.dataset.plot.split(" ").map(Number);
-      for (const title of svg.querySelectorAll("[data-slot] > title")) {  // the crosshair has its text
-        title.parentElement.setAttribute("aria-label", title.textContent);
-        title.remove();
-      }
-      const chosen = shape("rect", "selection"), line = shape("line", "crosshair");
-      set(chosen, { y: top, height: bottom - top });
-      set(line, { y1: top, y2: bottom });
-      const tip = part("div", "tip", "");
-      tip.hidden = chosen.style.display = line.style.display = "none";
-      tip.setAttribute("aria-hidden", "true");
-      svg.prepend(chosen);
-      svg.append(line);
-      group.append(tip);
-      return { svg, left, width, top, line, chosen, tip, marks: null, box: svg.viewBox.baseVal.width };
-    });
-    const every = group.dataset.charts !== "one";  // every chart has its values, not the one below the pointer alone
-
-    const marksOf = (chart, slot) => {
-      if (!chart.marks) {
-        chart.marks = new Map();
-        for (const mark of chart.svg.querySelectorAll("[data-slot]")) {
-          const number = Number(mark.dataset.slot);
-          chart.marks.set(number, [...chart.marks.get(number) ?? [], mark]);
-        }
-      }
-      return chart.marks.get(slot) ?? [];
-    };
-    const valueOf = ({ dataset }) => dataset.n ? `${dataset.text}, n ${dataset.n}` : dataset.text;
-    const nameOf = (mark) => legend.get(mark.dataset.line)?.querySelector(".recorded").textContent ?? "";
-
-    const fill = (chart, slot) => {
-      const rows = marksOf(chart, slot).map((mark) => {
-        const row = part("div", "tip-row", "");
-        const swatch = legend.get(mark.dataset.line)?.querySelector("svg").cloneNode(true);
-        if (swatch) row.append(swatch, part("span", "tip-name recorded", nameOf(mark)));
-        row.append(part("span", "tip-value", mark.dataset.text));
-        if (mark.dataset.n) row.append(part("span", "faint", `n ${mark.dataset.n}`));
-        return row;
-      });
-      if (!rows.length) rows.push(part("div", "faint", "nothing"));
-      chart.tip.replaceChildren(part("div", "tip-head recorded", slots[slot].text), ...rows);
-    };
-
-    let shown = -1, from = -1, pressed = null;
-    const show = (slot, over) => {
-      for (const chart of charts) {
-        const { svg, left, width, top, line, tip } = chart;
-        const rect = svg.getBoundingClientRect(), scale = rect.width / chart.box;
-        const x = left + slots[slot].at * width;
-        line.style.display = "";
-        set(line, { x1: x, x2: x });
-        tip.hidden = !(every || svg === over) || rect.bottom < 0 || rect.top > innerHeight;
-        if (tip.hidden) continue;
-        if (slot !== shown || !tip.firstChild) fill(chart, slot);
-        // On the side of the crosshair that has more room, within the chart if it is wide enough.
-        const at = rect.left + x * scale;
-        const after = at + 12 + tip.offsetWidth <= innerWidth && (slots[slot].at < 0.5 || at - 12 - tip.offsetWidth < 0);
-        tip.style.left = `${Math.max(4, after ? at + 12 : at - 12 - tip.offsetWidth)}px`;
-        tip.style.top = `${Math.max(4, Math.min(rect.top + top * scale, innerHeight - tip.offsetHeight - 4))}px`;
-      }
-      shown = slot;
-      for (const { left, width, chosen } of charts) {
-        chosen.style.display = from < 0 ? "none" : "";
-        const half = width / slots.length / 2;
-        const [first, last] = [Math.min(from, slot), Math.max(from, slot)];
-        if (from >= 0) set(chosen, { x: left + slots[first].at * width - half, width: (slots[last].at - slots[first].at) * width + 2 * half });
-      }
-    };
-    const hide = () => {
-      shown = from = -1;
-      for (const { tip, line, chosen } of charts) { tip.hidden = true; line.style.display = chosen.style.display = "none"; }
-    };
-    const choose = (one, other) => {
-      const address = new URL(location.href);
-      address.searchParams.set("since", slots[Math.min(one, other)].since);
-      address.searchParams.set("until", slots[Math.max(one, other)].until);
+    const { name, slots, marks, charts } = JSON.parse(group.dataset.charts);
+    const isTime = slots[0].at !== null;
+    const at = slots.map((slot, place) => isTime ? slot.at : place);
+    const go = (filters, first, last) => {
+      const list = group.dataset.list, address = new URL(list && filters ? list : location.href, location.href);
+      for (const [key, text] of Object.entries(filters ?? {})) address.searchParams.set(key, text);
+      address.searchParams.set("since", slots[first].since);
+      address.searchParams.set("until", slots[last].until);
       location.assign(address);
     };
+    const chosen = (plot) => {
+      const { left, width } = plot.select;
+      if (width) go(null, plot.posToIdx(left), plot.posToIdx(left + width));
+    };
 
-    for (const chart of charts) {
-      const { svg, left, width } = chart;
-      const slotAt = (event) => {
-        const rect = svg.getBoundingClientRect();
-        const share = ((event.clientX - rect.left) / rect.width * chart.box - left) / width;
-        return Math.max(0, Math.min(slots.length - 1, Math.floor(share * slots.length)));
+    const draw = (chart, figure) => {
+      const shown = chart.series.map(({ points }) => points.map((point) => point && point[0]));
+      // The points and their intervals: hollow if they are of few sessions.
+      const drawSeries = (plot, number) => {
+        const { ctx } = plot, x = (place) => plot.valToPos(at[place], "x", true), y = (one) => plot.valToPos(one, "y", true);
+        ctx.save();
+        ctx.strokeStyle = ctx.fillStyle = ink(INKS[number - 1]);
+        ctx.lineWidth = devicePixelRatio;
+        chart.series[number - 1].points.forEach((point, place) => {
+          if (!point) return;
+          const [value, , isFew, low, high] = point;
+          ctx.beginPath();
+          if (low !== null) { ctx.moveTo(x(place), y(low)); ctx.lineTo(x(place), y(high)); ctx.stroke(); ctx.beginPath(); }
+          ctx.arc(x(place), y(value), (slots.length > 45 ? 2 : 3) * devicePixelRatio, 0, 2 * Math.PI);
+          if (isFew) ctx.stroke(); else ctx.fill();
+        });
+        ctx.restore();
       };
-      const moved = (event) => {
-        if (pressed && isTime && Math.abs(event.clientX - pressed.x) >= LEAST_PX) from = pressed.slot;
-        show(slotAt(event), svg);
+      const drawMarks = (plot) => {
+        const { ctx, bbox } = plot;
+        ctx.save();
+        ctx.strokeStyle = ink("--faint");
+        ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+        for (const place of Object.keys(marks)) {
+          const x = plot.valToPos(at[place], "x", true);
+          ctx.beginPath();
+          ctx.moveTo(x, bbox.top);
+          ctx.lineTo(x, bbox.top + bbox.height);
+          ctx.stroke();
+        }
+        ctx.restore();
       };
-      svg.addEventListener("pointermove", (event) => { if (!pressed) moved(event); });
-      svg.addEventListener("pointerleave", () => { if (!pressed) hide(); });
-      svg.addEventListener("dragstart", (event) => event.preventDefault());  // of a link
-      svg.addEventListener("pointerdown", (event) => {
-        if (event.button || event.pointerType === "touch") return;
-        pressed = { x: event.clientX, slot: slotAt(event) };
-        const end = (last) => {
-          removeEventListener("pointermove", moved);
-          removeEventListener("pointerup", end);
-          removeEventListener("pointercancel", end);
-          const first = from;
-          pressed = null;
-          hide();
-          if (first < 0 || last.type !== "pointerup") return;
-          const stay = (click) => { click.preventDefault(); click.stopPropagation(); };
-          addEventListener("click", stay, { capture: true, once: true });  // a drag that ends on a point opens nothing
-          setTimeout(() => removeEventListener("click", stay, { capture: true }));
-          choose(first, slotAt(last));
-        };
-        pressed.end = end;
-        addEventListener("pointermove", moved);
-        addEventListener("pointerup", end);
-        addEventListener("pointercancel", end);
+      const axis = { stroke: () => ink("--faint"), grid: { stroke: () => ink("--line"), width: 1 }, ticks: { show: false }, size: 28 };
+      const ends = chart.series.flatMap(({ points }) => points).flatMap((point) => point ? [point[0], point[3] ?? point[0], point[4] ?? point[0]] : []);
+      const low = Math.min(0, ...ends), high = chart.most ?? Math.max(0, ...ends);
+      const text = (place) => `${slots[place].text}${marks[place] ? `, ${marks[place]}` : ""}`;
+      const plot = new uPlot({
+        width: figure.clientWidth, height: 180,
+        tzDate: utc,
+        cursor: { sync: { key: "page" }, y: false, drag: { x: isTime, setScale: false } },
+        scales: { x: { time: isTime }, y: { range: (_, least, most) => uPlot.rangeNum(Math.min(low, least), high || most || 1, chart.most ? 0 : 0.05, true) } },
+        axes: [
+          isTime
+            ? { ...axis, values: (_, times, __, ___, step) => times.map((one) => (step < DAY_S ? HOURS : step < 28 * DAY_S ? DAYS : MONTHS)(utc(one))) }
+            : { ...axis, incrs: [1, 2, 3, 6, 12, 24], values: (_, places) => places.map((one) => slots[one]?.text ?? "") },
+          { ...axis, size: 64, values: (_, numbers) => numbers.map(FORMS[chart.unit]) },
+        ],
+        series: [
+          { label: name, value: (_, value, series, place) => place === null ? "–" : text(place) },
+          ...chart.series.map((one, number) => ({
+            label: one.name || (chart.series.length > 1 ? "not recorded" : "value"), width: 2, dash: DASHES[number],
+            stroke: () => ink(INKS[number]), points: { show: false },
+            value: (_, value, series, place) => place === null ? "–" : one.points[place]?.[1] ?? "nothing",
+          })),
+        ],
+        hooks: { drawSeries: [(plot, number) => number && drawSeries(plot, number)], drawAxes: [drawMarks], setSelect: [chosen] },
+      }, [at, ...shown], figure);
+      plots.push(plot);
+      new ResizeObserver(() => plot.setSize({ width: figure.clientWidth, height: 180 })).observe(figure);
+
+      plot.over.addEventListener("click", () => {
+        const { idx, top } = plot.cursor;
+        const near = chart.series.map(({ filters, points }) => ({ filters, away: filters && points[idx] ? Math.abs(plot.valToPos(points[idx][0], "y") - top) : Infinity }));
+        const nearest = near.reduce((one, other) => other.away < one.away ? other : one);
+        if (!plot.select.width && nearest.away <= NEAR_PX) go(nearest.filters, idx, idx);
       });
-      svg.addEventListener("keydown", (event) => {
+      let from = null;
+      figure.addEventListener("keydown", (event) => {
         if (event.ctrlKey || event.metaKey || event.altKey) return;
-        const last = slots.length - 1, at = shown < 0 ? last : shown;
-        const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last }[event.key];
-        if (event.key === "Enter" && event.target === svg && isTime && from >= 0) choose(from, at);
+        const last = slots.length - 1, place = plot.cursor.idx ?? last + 1;
+        const next = { ArrowLeft: place - 1, ArrowRight: place + 1, Home: 0, End: last }[event.key];
+        if (event.key === "Enter" && from !== null && isTime) go(null, Math.min(from, place), Math.max(from, place));
         else if (next === undefined) return;
         else {
-          from = event.shiftKey && isTime ? (from < 0 ? at : from) : -1;
-          show(Math.max(0, Math.min(last, next)), svg);
-          said.textContent = [slots[shown].text, ...marksOf(chart, shown).map((one) => `${nameOf(one)} ${valueOf(one)}`)].join("; ");
+          const to = Math.max(0, Math.min(last, next)), left = (one) => plot.valToPos(at[one], "x");
+          from = event.shiftKey && isTime ? from ?? place : null;
+          plot.setCursor({ left: left(to), top: 0 }, true, true);
+          const [one, other] = [left(from ?? to), left(to)];
+          plot.setSelect({ left: Math.min(one, other), width: Math.abs(other - one), top: 0, height: plot.over.clientHeight }, false);
+          figure.querySelector("[role=status]").textContent = `${text(to)}; ${chart.series.map((line) => `${line.name} ${line.points[to]?.[1] ?? "nothing"}`.trim()).join("; ")}`;
         }
         event.preventDefault();
       });
-      svg.addEventListener("focus", () => { if (svg.matches(":focus-visible")) show(shown < 0 ? slots.length - 1 : shown, svg); });
-      svg.addEventListener("blur", () => { if (!pressed) hide(); });
-    }
-    addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || shown < 0) return;
-      pressed?.end(event);
-      hide();
-    });
-    addEventListener("scroll", () => { if (!pressed) hide(); }, { passive: true, capture: true });
+    };
+
+    group.hidden = false;
+    charts.forEach((chart, number) => draw(chart, group.querySelectorAll("figure")[number]));
   };
   for (const group of document.querySelectorAll("[data-charts]")) start(group);
+  const redraw = () => plots.forEach((plot) => plot.redraw(false));
+  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 })();
