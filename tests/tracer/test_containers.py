@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 from paths import FIXTURES
 
 from spangrade import InputError
-from spangrade.tracer.base.json_text import BadItem, NextDocuments, Portion, portions
+from spangrade.tracer.base.json_text import _CHUNK, _FURTHER, BadItem, NextDocuments, Portion, portions
 from spangrade.tracer.files import read
 from spangrade.tracer.span import Problem, Span
 
@@ -208,6 +208,49 @@ def test_portions_are_the_same_however_the_text_arrives(size: int) -> None:
         Portion({"data": document["data"]}, 0),
         Portion({"total": {"n": [1]}}, None),
     ]
+
+
+# Items that begin alike, and the text between two of them in strings and in objects within.
+_ALIKE = st.one_of(
+    st.builds(
+        lambda one: {"a": one},
+        st.sampled_from([1, ', {"a": ', '"}, {"a": ', "\\", {"b": [{"a": 1}, {"a": 2}]}]),
+    ),
+    st.sampled_from([{}, {"b": 1}, 5, None, [], [{"a": 1}, {"a": 2}], {"a": [{"a": 1}, {"a": {}}], "b": 2}]),
+)
+
+
+@given(
+    items=st.lists(_ALIKE, max_size=8),
+    broken=st.none() | st.integers(0, 7),
+    size=st.integers(1, 400),
+    indent=st.none() | st.just(1),
+)
+def test_items_that_begin_alike_end_where_they_end(
+    items: list[Any], broken: int | None, size: int, indent: int | None
+) -> None:
+    texts = [json.dumps(one, indent=indent) for one in items]
+    if broken is not None and broken < len(items):
+        texts[broken] = '{"a": ?}'
+    stream = io.BytesIO(f"[{', '.join(texts)}] 7".encode())
+    found: list[Any] = []
+    for one in portions(lambda _: stream.read(size)):
+        if isinstance(one, Portion):
+            assert one.first == len(found)
+            found += one.document
+        elif isinstance(one, BadItem):
+            assert one.where == f"[{len(found)}]"
+            found.append("broken")
+        else:
+            assert one == NextDocuments(b"7")
+    assert found == ["broken" if place == broken else one for place, one in enumerate(items)]
+
+
+@pytest.mark.parametrize("length", [_FURTHER - 10, _FURTHER + _CHUNK])
+def test_an_item_that_is_longer_than_what_is_looked_through_at_once_is_whole(length: int) -> None:
+    items = [{"a": 1}, {"a": 2}, {"a": "x" * length}, {"a": 4}]
+    found = [one.document for one in portions(io.BytesIO(json.dumps(items).encode()).read)]  # type: ignore[union-attr]
+    assert [one for portion in found for one in portion] == items
 
 
 def test_what_follows_a_list_is_not_ignored() -> None:

@@ -14,15 +14,18 @@ _LIST = re.compile(rb"\s*\[")
 # The lists that documents consist of: an item of them is a document by itself.
 _MEMBERS = rb"data|resourceSpans|resource_spans|resourceLogs|resource_logs|batches"
 _LIST_OF_ITEMS = re.compile(rb'\s*(?:\{\s*"(' + _MEMBERS + rb')"\s*:\s*)?\[')
-# A string, or brackets; a quotation mark alone begins a string that is not here yet.
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+|[,"]', re.DOTALL)
+# A string, or brackets; a quotation mark alone begins a string that is not here yet. With the signs said first,
+# what is between them is passed over four times as fast.
+_TOKEN = re.compile(rb'(?=[\[\]{},"])(?:"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+|[,"])', re.DOTALL)
 # A number of twenty digits or more, which may be beyond 64 bits: orjson reads such integers as floats. Within
 # a text it only costs the slower reader.
 _LONG_NUMBER = re.compile(rb"[:\[,\s]-?\d{20}")
 _STRING_OR_SIGN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}:]', re.DOTALL)
 _ZEROS_FOR_DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
 _TWENTY_DIGITS = b"0" * 20  # with zeros for digits; looking for it takes a sixth of the time
+_BEGINNING = re.compile(rb'\s*\{\s*"[^"\\]*"\s*:')
 _CHUNK = 1 << 20
+_FURTHER = 4 << 20  # bytes of an item, from which on its end is looked for bracket by bracket
 _OPENING = 512  # bytes in which a list of items begins
 _PORTION = 1 << 20  # bytes of items that make a portion
 _DEEPEST = 1 << 20  # levels of lists and objects; an item that is nested less is lost alone
@@ -269,8 +272,8 @@ def portions(read: Callable[[int], bytes]) -> Iterator[Portion | BadItem | NextL
             yield BadItem(f"{key or ''}[{number}]", text.reason)
             return
         try:
-            items.append(parse(text))
-            size += len(text)
+            items.append(text.value if isinstance(text, _Parsed) else parse(text))
+            size += text.size if isinstance(text, _Parsed) else len(text)
         except NotJSONError as error:
             if items:
                 yield portion()
@@ -289,6 +292,13 @@ class _Rest(bytes):
     """The text after the end of a list."""
 
 
+class _Parsed(NamedTuple):
+    """The value of an item, and the number of bytes of its text."""
+
+    value: Any
+    size: int
+
+
 def _read_at_least(read: Callable[[int], bytes], size: int) -> bytes:
     text = b""
     while len(text) < size and (more := read(_CHUNK)):
@@ -296,41 +306,81 @@ def _read_at_least(read: Callable[[int], bytes], size: int) -> bytes:
     return text
 
 
-def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes | BadItem]:
-    """Yield the texts of a list's items after its bracket, then the text after the list as a `_Rest`.
+def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes | _Parsed | BadItem]:
+    """Yield a list's items after its bracket, then the text after the list as a `_Rest`.
 
     An item that is nested too deeply is the last: a BadItem without a place.
     """
-    start = position = depth = 0
+    start, scan = 0, _ItemScan(0)
+    between = b""  # a comma, and how the item after it began: most items of a list begin alike
     while True:
-        for token in _TOKEN.finditer(text, position):
+        # What is an object as far as the next text of that kind is whole: no beginning of one is. This takes
+        # a third of the time of looking at every bracket.
+        if between and scan.position == start:
+            while (end := text.find(between, start)) >= 0 and (value := _object(text[start:end])) is not None:
+                yield _Parsed(value, end - start)
+                start = end + 1
+            scan = _ItemScan(start)
+            if end < 0 and len(text) - start <= _FURTHER and (more := read(_CHUNK)):
+                text, start, scan = text[start:] + more, 0, _ItemScan(0)
+                continue
+        found = scan.end(text)
+        if found is None:
+            if scan.depth > _DEEPEST:
+                yield BadItem("", _TOO_DEEP)
+                return
+            more = read(max(_CHUNK, len(text) - start))  # a long string is looked through again, but rarely
+            if not more:
+                return
+            kept = b"" if text[start:].isspace() else text[start:]
+            scan.position = scan.position - start if kept else 0
+            text, start = kept + more, 0
+        elif text[found : found + 1] == b",":
+            yield text[start:found]
+            start, scan = found + 1, _ItemScan(found + 1)
+            begins = _BEGINNING.match(text, start)
+            between = b"," + begins[0] if begins else between
+        else:
+            if (item := text[start:found]).strip():
+                yield item
+            yield _Rest(text[found + 1 :])
+            return
+
+
+class _ItemScan:
+    """Where an item of a list ends, for a text that comes in pieces."""
+
+    def __init__(self, position: int) -> None:
+        self.depth = 0  # of the objects and lists that are open
+        self.position = position
+
+    def end(self, text: bytes) -> int | None:
+        """Return the position of its comma or of the list's bracket, None if it is not here or too deep."""
+        for token in _TOKEN.finditer(text, self.position):
             match token[0][:1]:
                 case b'"' if len(token[0]) == 1:
-                    break
+                    return None
                 case b"[" | b"{":
-                    depth += len(token[0])
-                    if depth > _DEEPEST:
-                        yield BadItem("", _TOO_DEEP)
-                        return
-                case b"]" | b"}" if len(token[0]) <= depth:
-                    depth -= len(token[0])
+                    self.depth += len(token[0])
+                    if self.depth > _DEEPEST:
+                        return None
                 case b"]" | b"}":
-                    end = token.start() + depth
-                    if (item := text[start:end]).strip():
-                        yield item
-                    yield _Rest(text[end + 1 :])
-                    return
-                case b"," if not depth:
-                    yield text[start : token.start()]
-                    start = token.end()
-            position = token.end()
-        more = read(max(_CHUNK, len(text) - start))  # a long string is looked through again, but rarely
-        if not more:
-            return
-        if text[start:].isspace():
-            text, position, start = more, 0, 0
-        else:
-            text, position, start = text[start:] + more, position - start, 0
+                    if len(token[0]) > self.depth:
+                        return token.start() + self.depth
+                    self.depth -= len(token[0])
+                case b"," if not self.depth:
+                    return token.start()
+            self.position = token.end()
+        return None
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    """Return the value of a text that is an object, None of any other text."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _after(
