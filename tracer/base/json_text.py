@@ -14,8 +14,8 @@ _LIST = re.compile(rb"\s*\[")
 # The lists that documents consist of: an item of them is a document by itself.
 _MEMBERS = rb"data|resourceSpans|resource_spans|resourceLogs|resource_logs|batches"
 _LIST_OF_ITEMS = re.compile(rb'\s*(?:\{\s*"(' + _MEMBERS + rb')"\s*:\s*)?\[')
-# A string, or brackets; a quotation mark alone begins a string that is not here yet. With the signs said first,
-# what is between them is passed over four times as fast.
+# A string, or brackets; a quotation mark alone begins a string that is not here yet. With the signs
+# said first, what is between them is passed over four times as fast.
 _TOKEN = re.compile(rb'(?=[\[\]{},"])(?:"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+|[,"])', re.DOTALL)
 # A number of twenty digits or more, which may be beyond 64 bits: orjson reads such integers as floats. Within
 # a text it only costs the slower reader.
