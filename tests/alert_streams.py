@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from spangrade import GradeSpec
+from spangrade.evaluator.apps.server.grade.alerts import Alerts
 from spangrade.evaluator.apps.server.grade.tables import create_tables
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.derive.sync.update import forget
+from spangrade.evaluator.grading.alerts import AlertRule
+from spangrade.evaluator.grading.prepare import prepare
 from spangrade.tracer.store import Store
 
-DAY_NS = 86_400 * 10**9
+HOUR_NS = 3_600 * 10**9
+DAY_NS = 24 * HOUR_NS
+START_NS = 1_767_225_600 * 10**9
 GATES = "gates"  # the policy by which they are graded
 # `agents` streams of `each` sessions in a period by chance alone, which fail, and cost, as they do.
 _SESSIONS = """
@@ -48,6 +54,18 @@ SELECT session_id, $gates AS gates, '' AS content, 1 AS seq, run_id, verdict, st
 FROM verdicts JOIN derived.sessions USING (session_id)
 WHERE session_id NOT IN (SELECT session_id FROM watched)
 """
+
+
+class _Prepared:
+    """What the alerts need of a grade: the plan of its metrics, and the digest of its gates."""
+
+    plan = prepare(GradeSpec.of(None, gates=["tool_success_rate>=1"]), None).plan
+    key = GATES
+
+
+def alerts(rules: tuple[AlertRule, ...], started_ns: int) -> Alerts:
+    """Return alerts that were started at a time."""
+    return Alerts(rules, _Prepared(), started_ns)  # type: ignore[arg-type]
 
 
 class Stream(NamedTuple):

@@ -11,12 +11,10 @@ from spangrade.tracer.base.quantities import seconds_of
 from spangrade.tracer.base.settings import SettingsTable
 
 _SILENCE = re.compile(r"silent +for +(\S+)")
-_LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
-_LIMIT = re.compile(r"(?P<metric>[^\s<>]+) *(?P<sign>[<>]) *(?P<number>\d+(\.\d+)?|\.\d+)")
-_EXPECTED = (
-    "expected METRIC worse by MARGIN ('passed worse by 5 points', 'cost worse by 50%'), METRIC < NUMBER, "
-    "METRIC > NUMBER, or 'silent for 30m'"
-)
+_WORSE = re.compile(r"(\S+) +worse")
+_LIMIT = re.compile(r"([^\s<>]+) *([<>]) *(\d+(\.\d+)?|\.\d+)")
+_EXPECTED = "expected METRIC < NUMBER, METRIC > NUMBER, METRIC worse, or 'silent for 30m'"
+_DAYS = {"once a day": 1, "once a week": 7, "once a month": 30, "once a year": 365}
 
 By = Literal["agent", "service", "version", "model", "environment"]
 
@@ -35,36 +33,28 @@ class Limit(NamedTuple):
     limit: float
 
 
-class Loss(NamedTuple):
-    """That the mean of a metric is worse than before by more than a margin, in a unit as of `--fail-if`."""
+class Worse(NamedTuple):
+    """That a metric is worse than before."""
 
     metric: str
-    margin: float
-    unit: str  # "%", "point" or "" (the metric's)
 
 
-def parse_loss(text: str) -> Loss | None:
-    """Return the loss that a text such as `cost worse by 50%` accepts at most; None for another text."""
-    if (found := _LOSS.fullmatch(text)) is None:
-        return None
-    unit, number = found["unit"] or "", float(found["number"])
-    return Loss(found["metric"], number / 100 if unit else number, unit.removesuffix("s"))
-
-
-Condition = Silence | Limit | Loss
+Condition = Silence | Limit | Worse
 
 
 class AlertRule(SettingsTable):
     """A table of the list `alerts`.
 
     `when` is the condition, `by` what divides sessions into streams (None: one stream of all). A stream
-    counts from `min_sessions` sessions in its window on, which is `window` long.
+    counts from `min_sessions` sessions on: in its `window` for a limit, else in the seven windows before.
+    `false_alarms` is how often all streams together may be said to be worse, or silent, by chance.
     """
 
     when: str
     by: By | None = None
     window: str = "24h"
     min_sessions: Annotated[int, Field(ge=2)] = 30
+    false_alarms: Literal["once a day", "once a week", "once a month", "once a year"] = "once a month"
 
     @field_validator("window")
     @classmethod
@@ -85,12 +75,17 @@ class AlertRule(SettingsTable):
         if found := _SILENCE.fullmatch(text):
             return Silence(seconds_of(found[1]))
         if found := _LIMIT.fullmatch(text):
-            return Limit(found["metric"], found["sign"] == ">", float(found["number"]))
-        if loss := parse_loss(text):
-            return loss
+            return Limit(found[1], found[2] == ">", float(found[3]))
+        if found := _WORSE.fullmatch(text):
+            return Worse(found[1])
         raise ValueError(f"{_EXPECTED}, found {self.when!r}")
 
     @property
     def window_ns(self) -> int:
         """The length of the window in ns."""
         return int(seconds_of(self.window) * 1e9)
+
+    @property
+    def per_false_alarm_ns(self) -> int:
+        """The mean time between two false alarms in ns."""
+        return _DAYS[self.false_alarms] * 86_400 * 10**9

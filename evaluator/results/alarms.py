@@ -18,29 +18,28 @@ MOST = 1_000  # alarms in a list
 class Alarm(NamedTuple):
     """An alert that holds for a stream of sessions; alarms with the same cause share an `alarm_id`.
 
-    `alert` is its condition; `stream` is named by what `stream_by` says (None: all sessions), empty if that
-    is not recorded. `value` is the mean of the `sessions` since `since_ns`, and `bound` the end of its
-    interval, which is beyond the `limit`; `before` the mean before, if it is compared with it. For silence,
-    these are seconds. `ended_ns` is None while it is on. `cause` and `details` are facts that distinguish
-    failures from passing sessions, as in `explain`. `filters` choose the sessions in their list, and
-    `examples` are the ids of some of them.
+    `alert` is its condition, `rule` the alert as JSON; `stream` is named by what `stream_by` says (None: all
+    sessions), empty if that is not recorded. `text` says it to people. `value` is the mean of the `sessions`
+    since `since_ns`; for what is worse it is the share of them that is beyond the `limit`, which `before` is
+    the share of before; for silence, value and limit are seconds. `ended_ns` is None while it is on. `cause`
+    is what most of the failures have in common. `filters` choose the sessions in their list, and `examples`
+    are the ids of some.
     """
 
     alarm_id: str
     alert: str
+    rule: str
     stream_by: str | None
     stream: str
     cause: str | None
-    details: tuple[str, ...]
     started_ns: int
     ended_ns: int | None
     since_ns: int
     sessions: int
     value: float
-    bound: float
     limit: float
     before: float | None
-    unit: str
+    text: str
     filters: Mapping[str, str]
     examples: tuple[str, ...]
 
@@ -49,37 +48,16 @@ class Alarm(NamedTuple):
         """The stream for people: `agent shop`."""
         return "all sessions" if self.stream_by is None else f"{self.stream_by} {self.stream or 'unknown'}"
 
-    @property
-    def is_silence(self) -> bool:
-        """Whether a stream fell silent."""
-        return self.alert.startswith("silent ")
-
-    @property
-    def text(self) -> str:
-        """The alarm's values for people, with the interval."""
-        if self.is_silence:
-            return f"no session for {_seconds(self.value)}; expected one within {_seconds(self.limit)}"
-        side = "at least" if self.value > self.limit else "at most"
-        before = "" if self.before is None else f", before {self._shown(self.before)}"
-        return (
-            f"{self._shown(self.value)} in {self.sessions:,} sessions, {side} {self._shown(self.bound)}; "
-            f"limit {self._shown(self.limit)}{before}"
-        )
-
-    def _shown(self, value: float) -> str:
-        return f"{value:.1%}" if self.unit == "share" else f"{value:.3g} {self.unit}".strip()
-
     def to_json(self) -> dict[str, Any]:
-        """Return the alarm as JSON values: times as ISO texts, beside its text."""
+        """Return the alarm as JSON values: times as ISO texts."""
         values = {name: value for name, value in self._asdict().items() if not name.endswith("_ns")}
+        del values["rule"]
         return {
             **values,
-            "details": list(self.details),
             "examples": list(self.examples),
             "started_at": iso(self.started_ns),
             "ended_at": None if self.ended_ns is None else iso(self.ended_ns),
             "since": iso(self.since_ns),
-            "text": self.text,
         }
 
 
@@ -88,20 +66,36 @@ def iso(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns // 10**9, UTC).isoformat()
 
 
-def _seconds(seconds: float) -> str:
+class AlarmChange(NamedTuple):
+    """The alarms of one cause, all of them, when the first started or the last one ended."""
+
+    alarms: tuple[Alarm, ...]
+    is_over: bool
+
+
+def time_text(time_ns: int, now_ns: int) -> str:
+    """Return a time in UTC: `15:15 UTC`, with the day if it is not that of now."""
+    time, now = (datetime.fromtimestamp(one / 1e9, UTC) for one in (time_ns, now_ns))
+    day = "" if time.date() == now.date() else f" on {time.day} {time:%B}"
+    return f"{time:%H:%M} UTC{day}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a length of time in words: `3.5 h`."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds:.3g} s"
 
 
-def stored_alarms(store: Store, alarm_id: str | None = None, limit: int = MOST) -> list[Alarm]:
+def stored_alarms(
+    store: Store, alarm_id: str | None = None, limit: int = MOST, *, only_on: bool = False
+) -> list[Alarm]:
     """Return the alarms, active ones first, then the newest; with an id, only those that share it."""
     if not _has_alarms(store):
         return []
-    rows = store.query(
-        statement("alarms", "spangrade.evaluator.results"), {"alarm_id": alarm_id, "limit": limit}
-    )
+    parameters = {"alarm_id": alarm_id, "limit": None if only_on else limit, "only_on": only_on}
+    rows = store.query(statement("alarms", "spangrade.evaluator.results"), parameters)
     try:
         return [_alarm(row) for row in rows]
     except (orjson.JSONDecodeError, TypeError):
@@ -122,7 +116,5 @@ def _has_alarms(store: Store) -> bool:
 
 def _alarm(row: Sequence[Any]) -> Alarm:
     values = dict(zip(Alarm._fields, row, strict=True))
-    details, filters = orjson.loads(values["details"] or "[]"), orjson.loads(values["filters"])
-    return Alarm(
-        **values | {"details": tuple(details), "filters": filters, "examples": tuple(values["examples"])}
-    )
+    filters, examples = orjson.loads(values["filters"]), tuple(values["examples"])
+    return Alarm(**values | {"filters": filters, "examples": examples})

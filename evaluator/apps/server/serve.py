@@ -259,7 +259,7 @@ def _metrics(
         registry=registry,
     )
     alarms = Gauge("spangrade_alarms", "Alarms that are on.", registry=registry)
-    registry.register(TotalsCollector(lambda: watched.totals))
+    registry.register(TotalsCollector(lambda: watched.totals, lambda: watched.summary.failures))
 
     def text() -> bytes:
         now = watched.summary

@@ -18,7 +18,6 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from spangrade.evaluator.grading.alerts import parse_loss
 from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.changes import changes_of_metric
 from spangrade.evaluator.statistics.comparison.compare import (
@@ -38,6 +37,7 @@ from spangrade.tracer.base.terminal import counted
 
 _GONE = re.compile(r"broken *>.*")  # what this was called
 _REGRESSED = re.compile(r"regressed *> *(?P<number>\d+)")
+_LOSS = re.compile(r"(?P<metric>\S+) +worse +by +(?P<number>\d+(\.\d+)?|\.\d+) *(?P<unit>%|points?)?")
 _WORSE = "worse"
 _EXPECTED = "expected METRIC worse by MARGIN, such as 'passed worse by 5 points', 'regressed > N' or 'worse'"
 _MAX_NAMED = 20  # questions that regressed
@@ -134,9 +134,11 @@ def parse_condition(text: str) -> Condition:
         return RegressedCondition(asked, int(found["number"]))
     if _GONE.fullmatch(asked):
         raise FieldError("fail_if", f"did you mean '{asked.replace('broken', 'regressed', 1)}'?", repr(text))
-    if (loss := parse_loss(asked)) is None:
+    if (loss := _LOSS.fullmatch(asked)) is None:
         raise FieldError("fail_if", _EXPECTED, repr(text))
-    return LossCondition(asked, *loss)
+    unit, number = loss["unit"] or "", float(loss["number"])
+    margin = number / 100 if unit else number
+    return LossCondition(asked, loss["metric"], margin, unit.removesuffix("s"))
 
 
 def judge(condition: Condition, comparison: Comparison) -> ConditionResult:

@@ -23,6 +23,7 @@ from spangrade.tracer.store.sql import statement
 
 _PACKAGE = "spangrade.evaluator.statistics.failure_causes"
 _HAPPENED = ("error", "argument", "step", "tool")  # facts of what happened in a session
+_UNTYPED = "failed"  # a call whose error has no type
 LEAST_OF_NEW = 3  # sessions of a cause that is said to be new
 
 
@@ -34,7 +35,7 @@ def cause_keys(store: Store, failures: Sequence[Graded], run_id: str | None = No
     calls: dict[tuple[str, str | None], tuple[str, str]] = {}
     query = statement("failed_calls", _PACKAGE)
     for session_id, span, tool, error in store.query(query, {"session_ids": ids}):
-        calls[session_id, span] = (tool, error_type(error) or "failed")
+        calls[session_id, span] = (tool, error_type(error) or _UNTYPED)
     found: dict[str, set[tuple[str, str]]] = {}
     query = with_views(statement("failed_gates", _PACKAGE))
     for session_id, metric, reason, evidence in store.query(query, {"session_ids": ids, "run_id": run_id}):
@@ -50,6 +51,14 @@ def cause_keys(store: Store, failures: Sequence[Graded], run_id: str | None = No
         one.session_id: frozenset(found.get(one.session_id) or {("", what_went_wrong(one.reason))})
         for one in failures
     }
+
+
+def part_text(part: tuple[str, str]) -> str:
+    """Return a part of a cause in words: `TimeoutError of look_up`, `failing look_up`, or a reason."""
+    name, what = part
+    if what == _UNTYPED:
+        return f"failing {name}"
+    return f"{what} of {name}" if name else what
 
 
 class Ranked(NamedTuple):

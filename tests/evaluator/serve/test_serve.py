@@ -22,9 +22,8 @@ from urllib.parse import urlsplit
 
 import grpc
 import pytest
-from alert_streams import DAY_NS, Stream, new_database
+from alert_streams import DAY_NS, START_NS, Stream, alerts, new_database
 from alert_streams import add as add_stream
-from alerts_simulated import START_NS, alerts
 from command_line import Spangrade, with_variables
 from faults import planned_restarts
 from faults.team_server import play
@@ -299,7 +298,7 @@ def test_a_server_that_grades_nothing_ends_the_alarms_of_earlier_settings(tmp_pa
         for day in days:
             add_stream(store, Stream(failing=0.1 if day < START_NS else 0.9), day)
         with store.transaction():
-            rule = AlertRule(when="passed worse by 5 points", by="agent")
+            rule = AlertRule(when="passed worse", by="agent")
             assert len(alerts((rule,), START_NS).look(store, days[-1] + DAY_NS // 2, START_NS)) == 1
     with server(tmp_path):
         pass

@@ -30,10 +30,6 @@ def _tested(found: Any) -> Any:
     return found if isinstance(found, differences.TooLittle) else found.at()
 
 
-def _values(pairs: list[list[float]]) -> dict[float, int]:
-    return {value: int(number) for value, number in pairs}
-
-
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "arithmetic": lambda bounds, *values: arithmetic(Summary(*values), tuple(bounds)),
     "at_least": at_least,
@@ -45,8 +41,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "exchange_p_value": intervals.exchange_p_value,
     "holm": differences.holm,
     "judge_error": lambda *counts: judge_error(Confusion(*counts)),
+    "evidence": shifts.evidence,
     "longest_usual_pause": shifts.longest_usual_pause,
-    "lower_bound": lambda values, error: shifts.lower_bound(_values(values), error),
     "mean_difference": lambda a, b, low, paired: _tested(means.mean_difference(a, b, low, is_paired=paired)),
     "median_difference": lambda a, b, low: _tested(means.median_difference(a, b, low, is_paired=True)),
     "nearest_rank": nearest_rank,
@@ -55,11 +51,12 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "rate": rate,
     "rates": lambda *questions: rates([Tries(*one) for one in questions]),
     "rates_interval": intervals.rates_interval,
-    "shift": lambda slots, *rest: shifts.shift([_values(one) for one in slots], *rest),
+    "recovered": shifts.recovered,
+    "rise": shifts.rise,
     "student_interval": intervals.student_interval,
     "student_p_value": intervals.student_p_value,
+    "threshold": shifts.threshold,
     "unpaired_difference": lambda a, b, *bounds: _tested(differences.unpaired_difference(a, b, bounds)),
-    "upper_bound": lambda before, *rest: shifts.upper_bound(shifts.PriorMean(*before), *rest),
     "where_paths_differ": where_paths_differ,
     "wilson_interval": intervals.wilson_interval,
 }

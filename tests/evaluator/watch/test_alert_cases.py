@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alert_streams import DAY_NS, GATES, new_database
-from alerts_simulated import HOUR_NS, START_NS, alerts
+from alert_streams import DAY_NS, GATES, HOUR_NS, START_NS, alerts, new_database
 from cases import cases, check
 from made_once import copy_of, made_once
 from pydantic import ValidationError
 
 from spangrade import SpangradeError
 from spangrade.evaluator.apps.server.grade.alert_messages import change_body, change_id
-from spangrade.evaluator.apps.server.grade.alerts import AlarmChange
 from spangrade.evaluator.apps.server.grade.options import Pages, WebhookFormat
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.reports.html.links import ServerLinks
-from spangrade.evaluator.results.alarms import iso, stored_alarms
+from spangrade.evaluator.results.alarms import AlarmChange, iso, stored_alarms
 from spangrade.tracer.store import Store
 
 PAGES = Pages("https://spans.example.com", ServerLinks())

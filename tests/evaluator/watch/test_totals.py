@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import spangrade
 from spangrade.evaluator.apps.server.grade import totals
+from spangrade.evaluator.apps.server.grade.failures import Failed
 from spangrade.evaluator.apps.server.grade.prometheus import TotalsCollector
 from spangrade.evaluator.apps.server.grade.tables import create_tables
 from spangrade.evaluator.grading.run import Grade
@@ -75,7 +76,8 @@ def test_prometheus_reads_what_otlp_gets(tmp_path: Path, session: Session) -> No
     found = added(tmp_path / "s.duckdb", session, ["shop", "shop"], Spent(calls=3, cost_usd=0.25))
     found = added(tmp_path / "s.duckdb", session, [], Spent(calls=1, cost_usd=None))
     registry = CollectorRegistry()
-    registry.register(TotalsCollector(lambda: found))
+    failed = {Failed("shop", "", "TimeoutError of look_up"): 3}
+    registry.register(TotalsCollector(lambda: found, lambda: failed))
     text = generate_latest(registry).decode()
     samples = {
         (sample.name, sample.labels.get("le", "")): (sample.value, sample.labels)
@@ -90,6 +92,8 @@ def test_prometheus_reads_what_otlp_gets(tmp_path: Path, session: Session) -> No
         "version": "1.2",
     }
     assert samples["spangrade_sessions_total", ""] == (2.0, {"verdict": "passed", **labels})
+    of_failed = {"agent": "shop", "service": "", "cause": "TimeoutError of look_up"}
+    assert samples["spangrade_failed_sessions_total", ""] == (3.0, of_failed)
     assert samples["spangrade_judge_calls_total", ""] == (4.0, {})
     assert samples["spangrade_judge_cost_usd_total", ""] == (0.25, {})
     assert samples["spangrade_latency_seconds_count", ""] == (2.0, labels)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from spangrade.evaluator.apps.server.grade.alerts import AlarmChange
 from spangrade.evaluator.apps.server.grade.options import Pages, WebhookFormat
-from spangrade.evaluator.results.alarms import Alarm
+from spangrade.evaluator.apps.server.grade.webhook import escaped
+from spangrade.evaluator.results.alarms import Alarm, AlarmChange
 
 _MOST_STREAMS = 20  # in the text of a message
 
@@ -37,41 +37,25 @@ def change_body(
             "alarm_id": first.alarm_id,
             "alert": first.alert,
             "cause": first.cause,
-            "details": list(first.details),
             "streams": [_stream(one, pages) for one in change.alarms],
         },
     }
 
 
-def failed_text(failed: Mapping[str, Any]) -> str:
-    """Return the text for Slack about a session that failed, of the `data` of its message."""
-    name = _escaped(failed["session_id"])
-    shown = f"<{failed['url']}|{name}>" if "url" in failed else name
-    return f"*Failed: {shown}*\n{_escaped(failed['reason'])}"
-
-
 def _stream(alarm: Alarm, pages: Pages | None) -> dict[str, Any]:
     found = alarm.to_json()
-    for name in ("alarm_id", "alert", "cause", "details", "filters"):
+    for name in ("alarm_id", "alert", "cause", "filters"):
         del found[name]
-    if pages is None:
-        return found
-    return {
-        **found,
-        "sessions_url": pages.sessions(alarm.filters),
-        "example_urls": [pages.session(one) for one in alarm.examples],
-    }
+    if pages is not None:
+        found["sessions_url"] = pages.sessions(alarm.filters)
+        found["example_urls"] = [pages.session(one) for one in alarm.examples]
+    return found
 
 
 def _slack_text(change: AlarmChange, pages: Pages | None) -> str:
-    first = change.alarms[0]
-    word = "Over" if change.is_over else "Alarm"
-    lines = [f"*{word}: {_escaped(first.alert)}*"]
-    if first.cause is not None:
-        lines.append(f"Cause: {_escaped(first.cause)}")
-    lines += [_escaped(one) for one in first.details if not change.is_over]
+    lines = [f"*{'Over' if change.is_over else 'Alarm'}: {escaped(change.alarms[0].alert)}*"]
     for alarm in change.alarms[:_MOST_STREAMS]:
-        line = f"• {_escaped(alarm.of)}: {_escaped(alarm.text)}"
+        line = f"• {escaped(alarm.text)}"
         if pages is not None:
             links = [f"<{pages.sessions(alarm.filters)}|sessions>"]
             links += [f"<{pages.session(one)}|{n}>" for n, one in enumerate(alarm.examples, 1)]
@@ -80,8 +64,3 @@ def _slack_text(change: AlarmChange, pages: Pages | None) -> str:
     if (left := len(change.alarms) - _MOST_STREAMS) > 0:
         lines.append(f"… and {left:,} more")
     return "\n".join(lines)
-
-
-def _escaped(text: str) -> str:
-    """Return a text as Slack shows it: its mark-up has three characters of its own."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from spangrade.evaluator.apps.server.grade.failures import Failed
 from spangrade.evaluator.apps.server.grade.totals import (
     COST,
     INSTRUMENTS,
@@ -37,10 +38,16 @@ _OF_SESSIONS = dict(zip(("agent", "service", "environment", "model", "version"),
 
 
 class TotalsCollector(Collector):
-    """Gives what `totals` returns whenever metrics are asked for; a label is empty if it is not recorded."""
+    """Gives what `totals` returns whenever metrics are asked for; a label is empty if it is not recorded.
 
-    def __init__(self, totals: Callable[[], Mapping[Key, Total]]) -> None:
+    `failures` returns the sessions that failed since the start of the process.
+    """
+
+    def __init__(
+        self, totals: Callable[[], Mapping[Key, Total]], failures: Callable[[], Mapping[Failed, int]]
+    ) -> None:
         self._totals = totals
+        self._failures = failures
 
     def describe(self) -> Iterator[Metric]:
         """Yield nothing: what there is is known when it is asked for."""
@@ -64,6 +71,14 @@ class TotalsCollector(Collector):
                 else:
                     histograms.add_metric(values, _buckets(instrument, total), total.sum)
             yield from (one for one in (counters, histograms) if one.samples)
+        failed = CounterMetricFamily(
+            "spangrade_failed_sessions",
+            "Sessions that failed since the start, by cause.",
+            labels=Failed._fields,
+        )
+        for series, number in self._failures().items():
+            failed.add_metric(series, number)
+        yield failed
 
 
 def _buckets(instrument: str, total: Total) -> list[tuple[str, float]]:

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import nanoarrow as na
 
-from spangrade.evaluator.apps.server.grade.alert_messages import failed_text
 from spangrade.evaluator.apps.server.grade.deliveries import OTLP, SCORES, WEBHOOK, add
 from spangrade.evaluator.apps.server.grade.events import evaluator_of, events_of
 from spangrade.evaluator.apps.server.grade.options import Pages, WebhookFormat
 from spangrade.evaluator.apps.server.grade.progress import Waiting, contents
 from spangrade.evaluator.apps.server.grade.tables import sql
 from spangrade.evaluator.apps.server.grade.totals import Counted, add_to_totals
-from spangrade.evaluator.apps.server.grade.webhook import failed_session, message_id
+from spangrade.evaluator.apps.server.grade.webhook import failed_session, failed_text, message_id
 from spangrade.evaluator.grading.prepare import Prepared, metric_text
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails

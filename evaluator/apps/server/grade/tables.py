@@ -42,10 +42,11 @@ COLUMNS = {
     },
     "watch_spending": {"time_ns": "BIGINT", "calls": "BIGINT", "cost_usd": "DOUBLE"},
     "alarms": {
-        **dict.fromkeys(("alarm_id", "alert", "rule", "stream_by", "stream", "cause", "details"), "VARCHAR"),
+        **dict.fromkeys(
+            ("alarm_id", "alert", "rule", "stream_by", "stream", "cause", "text", "filters"), "VARCHAR"
+        ),
         **dict.fromkeys(("started_ns", "ended_ns", "since_ns", "sessions"), "BIGINT"),
-        **dict.fromkeys(("value", "bound", "limit_value", "before"), "DOUBLE"),
-        **dict.fromkeys(("unit", "filters"), "VARCHAR"),
+        **dict.fromkeys(("value", "limit_value", "before"), "DOUBLE"),
     },
     "alarm_sessions": {
         "alarm_id": "VARCHAR",

@@ -21,8 +21,9 @@ import duckdb
 
 from spangrade.evaluator.apps.server.grade import deliveries
 from spangrade.evaluator.apps.server.grade.alert_messages import change_body, change_id
-from spangrade.evaluator.apps.server.grade.alerts import AlarmChange, Alerts, end_removed
+from spangrade.evaluator.apps.server.grade.alerts import Alerts, end_removed
 from spangrade.evaluator.apps.server.grade.deliveries import OTLP, SCORES, WEBHOOK, Counts
+from spangrade.evaluator.apps.server.grade.failures import Failed, Failures
 from spangrade.evaluator.apps.server.grade.options import WatchOptions, WebhookFormat
 from spangrade.evaluator.apps.server.grade.progress import Moment, Progress, Waiting, contents
 from spangrade.evaluator.apps.server.grade.record import Channels, WatchedGrade, record, record_unchanged
@@ -45,6 +46,7 @@ from spangrade.evaluator.grading.spec import GradeSpec, Selection
 from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since, total_spent
 from spangrade.evaluator.metrics import Inconclusive
+from spangrade.evaluator.results.alarms import AlarmChange
 from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv
@@ -79,6 +81,7 @@ class WatchSummary(NamedTuple):
     messages: Mapping[str, Counts]
     judge: Spent = Spent()
     first_due_ns: int | None = None  # when, by the steady clock, the first that waits is or was due
+    failures: Mapping[Failed, int] = {}
 
     def __str__(self) -> str:
         """Return it in one line: `3 sessions graded: 2 passed, 1 failed; 1 waiting; webhook: 1 given up`."""
@@ -166,6 +169,7 @@ class Watch:
         self._alerts_looked_ns: int | None = None
         self._problem: str | None = None  # why the last look failed
         self._verdicts: Counter[str] = Counter()
+        self._failures = Failures()
         self._deferred: set[str] = set()  # until the day ends
         self._spent = Spent()  # by the judge since the start
         self._day = 0
@@ -227,7 +231,13 @@ class Watch:
         idle = len(self._progress) - len(self._deferred)
         first_due_ns = self._progress.first_due_ns(self._deferred)
         return WatchSummary(
-            dict(self._verdicts), idle, len(self._deferred), counts, self._spent, first_due_ns
+            dict(self._verdicts),
+            idle,
+            len(self._deferred),
+            counts,
+            self._spent,
+            first_due_ns,
+            dict(self._failures.counts),
         )
 
     def close(self) -> None:
@@ -325,6 +335,11 @@ class Watch:
         run = record(store, self._prepared, graded, judge, self._channels, now_ns, self._told_since_ns)
         record_unchanged(store, self._prepared.key, batch.unchanged)
         self._count(run)
+        written = {str(one.session_id) for one in run.sessions}
+        self._failures.add(
+            store,
+            {one.session_id: (one.grade, one.counted.labels) for one in graded if one.session_id in written},
+        )
         self._spent = total_spent([self._spent, judge.spent])
         self._deferred.update(deferred)
         self._progress.finish({name: one for name, one in batch.idle.items() if name not in deferred})

@@ -75,6 +75,18 @@ def failed_session(
     }
 
 
+def failed_text(failed: Mapping[str, Any]) -> str:
+    """Return the text for Slack about a session that failed, of the `data` of its message."""
+    name = escaped(failed["session_id"])
+    shown = f"<{failed['url']}|{name}>" if "url" in failed else name
+    return f"*Failed: {shown}*\n{escaped(failed['reason'])}"
+
+
+def escaped(text: str) -> str:
+    """Return a text as Slack shows it: its mark-up has three characters of its own."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def signature(secret: bytes, message: str, timestamp: int, body: bytes) -> str:
     """Return the value of the header `webhook-signature`."""
     signed = b".".join((message.encode(), str(timestamp).encode(), body))

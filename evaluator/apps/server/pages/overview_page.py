@@ -226,8 +226,6 @@ def _alarm(alarms: list[Alarm]) -> dict[str, Any]:
     ends = [one.ended_ns for one in alarms]
     return {
         "alert": alarms[0].alert,
-        "cause": alarms[0].cause,
-        "details": alarms[0].details,
         "is_on": None in ends,
         "started_ns": min(one.started_ns for one in alarms),
         "ended_ns": None if None in ends else max(one for one in ends if one is not None),

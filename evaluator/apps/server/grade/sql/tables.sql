@@ -53,17 +53,15 @@ CREATE TABLE IF NOT EXISTS alarms (
     rule        VARCHAR NOT NULL,  -- the alert as JSON
     stream_by   VARCHAR,           -- agent, service, version, model or environment; NULL: all sessions
     stream      VARCHAR NOT NULL,  -- empty: not recorded, or all sessions
-    cause       VARCHAR,           -- as `explain` groups failures
-    details     VARCHAR,           -- JSON: what tells the failures from sessions that pass
+    cause       VARCHAR,           -- what most of the failures have in common
     started_ns  BIGINT NOT NULL,
     ended_ns    BIGINT,            -- NULL: it is still on
     since_ns    BIGINT NOT NULL,   -- the start of the sessions that show it
     sessions    BIGINT NOT NULL,   -- how many they are
-    value       DOUBLE NOT NULL,   -- their mean; of silence, seconds
-    bound       DOUBLE NOT NULL,   -- the end of its interval that is nearer to the limit
+    value       DOUBLE NOT NULL,   -- their mean, or the share beyond the limit; of silence, seconds
     limit_value DOUBLE NOT NULL,
-    before      DOUBLE,            -- the mean before, where it is compared with it
-    unit        VARCHAR NOT NULL,
+    before      DOUBLE,            -- the share beyond the limit before, where it is compared with that
+    text        VARCHAR NOT NULL,  -- what is said to people
     filters     VARCHAR NOT NULL   -- JSON: what chooses the sessions in their list
 );
 -- Sessions that show an alarm, the first `place` first.
