@@ -81,6 +81,8 @@ NOT_SWAPPED = {
     "TypeVar",
 }
 OF_MODULES = {"search", "match", "fullmatch"}  # what they return is never false
+# They take what has another type, 0 among them, as they take None.
+READERS = {"isinstance", "bool", "text", "values.text", "json_object", "objects", "_object", "_objects"}
 COMPARED = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
 UNITS = {60, 100, 1000, 1024, 3600, 86400, 10**6, 10**9, 1e-3, 1e-6, 1e-9}
 UNIT_NAME = re.compile(r"(_NS|_MS|_US|_PER_\w+|SECOND_NS|MB|KB|DAY_S|HOUR_S)$")
@@ -187,13 +189,14 @@ def _unknown(node: ast.AST, known: Declared) -> Iterator[Change]:
         left = node.left
         name = left.func if isinstance(left, ast.Call) else left
         last = name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
-        types = () if last in OF_MODULES else known.annotations.get(last, ())
+        own = _declared_here(node, left.id) if isinstance(left, ast.Name) else None
+        types = {own} if own else () if last in OF_MODULES else known.annotations.get(last, ())
         if any("None" in type_ and FALSY.search(type_) for type_ in types):
             test = ast.unparse(left)
             yield "unknown", node, f"not {test}" if isinstance(node.ops[0], ast.Is) else f"bool({test})"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
         tested = isinstance(_parent(node), ast.BoolOp | ast.UnaryOp | ast.If | ast.IfExp | ast.comprehension)
-        typed = isinstance(_parent(node), ast.Call) and ast.unparse(_parent(node).func) == "isinstance"
+        typed = isinstance(_parent(node), ast.Call) and ast.unparse(_parent(node).func) in READERS
         if len(node.args) == 1 and not node.keywords and not tested and not typed:  # there 0 is as None
             yield "default", node, f"{ast.unparse(node.func)}({ast.unparse(node.args[0])}, 0)"
     if isinstance(node, ast.IfExp) and ast.unparse(node.orelse) == "None":
@@ -209,6 +212,16 @@ def _unknown(node: ast.AST, known: Declared) -> Iterator[Change]:
         empty = _empty(_plain(node.annotation))
         if empty and node.value and ast.unparse(node.value) == "None":
             yield "default", node.value, empty
+
+
+def _declared_here(node: ast.AST, name: str) -> str | None:
+    """Return the type that the functions around a node declare for a parameter of a name."""
+    while (node := _parent(node)) is not None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+                if one.arg == name and one.annotation is not None:
+                    return _plain(one.annotation)
+    return None
 
 
 def _own(function: ast.AST) -> Iterator[ast.AST]:

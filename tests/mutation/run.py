@@ -36,7 +36,7 @@ from selection import Tests, combine, digest, measure, select
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("tracer", "converters", "evaluator")
 # Of the quick suite what runs on every machine: the others have environments of their own.
-TESTS = ("tests/tracer", "tests/converters", "tests/evaluator", "tests/privacy")
+TESTS = ("tests/tracer", "tests/converters", "tests/evaluator", "tests/privacy", "tests/test_functions.py")
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 LEAST = 0.9
 FIRST = 12  # tests, before the others of the budget

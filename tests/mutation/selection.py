@@ -14,7 +14,7 @@ from forked import run
 from mutants import Place
 
 LIMIT_S = 1200  # for one test file
-BUDGET_S = 12.0  # of the tests that run on one mutant
+BUDGET_S = 15.0  # of the tests that run on one mutant
 FEW = 30
 NOT_PYTHON = {".sql", ".html"}
 
@@ -84,9 +84,9 @@ def combine(root: Path, measured: Iterable[dict[str, Any]]) -> Tests:
 def select(root: Path, tests: Tests, place: Place) -> dict[str, float]:
     """Return the tests to run on a mutant with their durations, the most promising first.
 
-    They execute its line; those in a file that is named after the module come first, then cases. If those are
-    few, other tests of its module follow: where a value is kept or a fixture shared, the line ran for one
-    test alone.
+    They execute its line; the rows of its functions come first, then those in a file that is named after the
+    module, then cases. If those are few, other tests of its module follow, and of its room: where a value is
+    kept or a fixture shared, the line ran for one test alone; what runs in another process is not measured.
     Of a query or a template, they execute a line that names it.
     """
     first, last = place.statement
@@ -96,14 +96,36 @@ def select(root: Path, tests: Tests, place: Place) -> dict[str, float]:
     if Path(place.path).suffix in NOT_PYTHON:
         near, module = _naming(root, tests, place.path)
 
-    def order(test: str) -> tuple[bool, bool, float]:
+    rows = f"[{place.path.removesuffix('.py').replace('/', '.')}]"
+
+    def order(test: str) -> tuple[bool, bool, bool, float]:
         file = test.partition("::")[0]
-        return Path(place.path).stem not in file, not file.endswith("/test_cases.py"), tests.costs[test]
+        is_named = Path(place.path).stem in file
+        return not test.endswith(rows), not is_named, not file.endswith("/test_cases.py"), tests.costs[test]
 
     chosen = sorted(set() if place.at_import else near, key=order)
     if place.at_import or len(chosen) < FEW:
-        chosen += sorted(module - set(chosen), key=order)
+        chosen += _of_each_file(sorted(module - set(chosen), key=order))
+        chosen += _of_each_file(sorted(_of_room(tests, place.path) - set(chosen), key=order))
     return _within(tests, chosen)
+
+
+def _of_room(tests: Tests, path: str) -> set[str]:
+    """Return the tests of a module's room: what they run in processes of its own is not measured."""
+    folders = set(Path(path).parent.parts)
+    folders |= {"serve", "view", "watch"} if "server" in folders else set()
+    return {test for test in tests.durations if Path(test.partition("::")[0]).parent.name in folders}
+
+
+def _of_each_file(chosen: Sequence[str]) -> list[str]:
+    """Return tests so that the first of each file come before the second ones."""
+    before: Counter[str] = Counter()
+    places: dict[str, int] = {}
+    for test in chosen:
+        file = test.partition("::")[0]
+        places[test] = before[file]
+        before[file] += 1
+    return sorted(chosen, key=places.__getitem__)
 
 
 def _naming(root: Path, tests: Tests, path: str) -> tuple[set[str], set[str]]:

@@ -9,13 +9,17 @@ import pytest
 from cases import cases, check
 
 from spangrade.converters.spans.registry import observe
-from spangrade.evaluator.derive.build_session import build_session
+from spangrade.evaluator.derive.build_session import Logged, build_session
+from spangrade.evaluator.derive.cost import OwnPrice
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Span
 
 
 def derived(given: Any) -> Session:
-    return build_session("conv-1", "conversation", observe([Span(**one) for one in given["spans"]], {}))
+    observations = observe([Span(**one) for one in given["spans"]], {})
+    prices = [OwnPrice(*one) for one in given.get("prices", ())]
+    logged = Logged(**given.get("logged", {}))
+    return build_session("conv-1", "conversation", observations, prices, logged)
 
 
 @pytest.mark.parametrize(("file", "place"), cases("derive"))
