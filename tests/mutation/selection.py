@@ -113,7 +113,9 @@ def select(root: Path, tests: Tests, place: Place) -> dict[str, float]:
 def _of_room(tests: Tests, path: str) -> set[str]:
     """Return the tests of a module's room: what they run in processes of its own is not measured."""
     folders = set(Path(path).parent.parts)
-    folders |= {"serve", "view", "watch"} if "server" in folders else set()
+    folders |= (
+        {"serve", "view", "watch"} if "server" in folders else {"serve"} if "receiver" in folders else set()
+    )
     return {test for test in tests.durations if Path(test.partition("::")[0]).parent.name in folders}
 
 
