@@ -6,8 +6,8 @@
 Both read one document of OTLP JSON and an eval set of ADK, and compare the names and arguments of all tool
 calls in order (`tool_trajectory_avg_score` at 1; `tool_usage_accuracy` at 1). agentevals scores each
 conversation in memory and keeps nothing. spangrade stores the spans, derives sessions with their costs,
-latencies and tables for SQL, and stores the verdicts; here no other metric is a gate. It prints how many pass of
-both.
+latencies and tables for SQL, and stores the verdicts; here no other metric is a gate. How many pass is
+printed of both.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Measure the ten tasks of docs/pages.md:
 
-`python tests/benchmarks/view_tasks.py DB [--before PYTHON OLD_DB]`.
+`python tests/benchmarks/view_tasks.py DB`.
 
 DB has sessions with spans, and two runs on one dataset, in the later of which at least ten sessions failed.
 Each task is done in Chromium against `spangrade view`, on a copy of the database, five times from the page of
 sessions on. Printed are its clicks, and the least CPU seconds of the server and of the page (the renderer's
-process). Nobody reads or thinks: these are the machine's seconds. With PYTHON, of an environment with the
-commit 3db8a83, the tasks that its pages could do are measured on OLD_DB, of the same sessions and runs.
+process). Nobody reads or thinks: these are the machine's seconds.
 """
 
 from __future__ import annotations
@@ -28,73 +27,6 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from ten_tasks import TASKS, Facts, Person, facts_of
 
 TIMES = 5
-
-
-# What a person did on the pages of 3db8a83, by task.
-
-
-def _compare_runs(person: Person) -> None:
-    page = person.page
-    person.click(person.link("Compare"))
-    person.choose(page.get_by_label("First run"), index=2)
-    person.choose(page.get_by_label("Second run"), index=1)
-    person.click(page.get_by_role("button", name="Compare"))
-    person.click(page.get_by_role("link", name="Broken:"))
-
-
-def _worst(person: Person) -> None:
-    _compare_runs(person)
-    expect(person.page.get_by_role("region", name="Broken").locator("tbody tr").first).to_be_visible()
-
-
-def _side_by_side(person: Person) -> None:
-    _compare_runs(person)
-    person.click(person.page.get_by_role("region", name="Broken").get_by_role("link").first)
-    expect(person.page.locator(".side")).to_have_count(2)
-
-
-def _why_failed(person: Person) -> None:
-    page = person.page
-    person.choose(page.locator("select[name=verdict]"), "failed")
-    expect(page.locator("tbody .verdict:not(.failed)")).to_have_count(0)
-    person.click(page.locator("a.row").first)
-    page.locator("main .verdict.failed").first.scroll_into_view_if_needed()
-
-
-def _longest_call(person: Person) -> None:
-    person.click(person.page.locator("a.row").first)
-    person.page.locator("svg.time").first.scroll_into_view_if_needed()
-
-
-def _golden_question(person: Person) -> None:
-    page = person.page
-    person.click(page.locator("a.row").first)
-    person.click(page.get_by_role("button", name="Copy the golden question"))
-    expect(page.locator("#status")).not_to_be_empty()
-
-
-def _show(person: Person) -> None:
-    person.click(person.page.locator("a.row").first)
-    expect(person.page.locator("h1")).to_be_visible()
-
-
-def _words(person: Person) -> None:
-    page = person.page
-    person.click(page.get_by_label("Text", exact=True))
-    page.keyboard.insert_text(person.facts.words)
-    person.click(page.get_by_role("button", name="Filter"))
-    expect(page.locator("#results [role=status]")).to_have_text(re.compile(r"^[12] sessions?$"))
-
-
-BEFORE: dict[str, Callable[[Person], None]] = {
-    "find what got worst between two runs": _worst,
-    "see why a session failed": _why_failed,
-    "see the call that took longest": _longest_call,
-    "make a golden question of one": _golden_question,
-    "show a colleague one session": _show,
-    "compare two sessions of one question": _side_by_side,
-    "find a user's words": _words,
-}
 
 
 @contextmanager
@@ -168,11 +100,9 @@ def measure(
 
 
 def main(arguments: list[str]) -> None:
-    """Measure the tasks of these pages and, with `--before`, of those of 3db8a83."""
+    """Measure the tasks."""
     db = Path(arguments[0])
     facts = facts_of(db)
-    if arguments[1:2] == ["--before"]:
-        measure(arguments[2], Path(arguments[3]), facts, BEFORE)
     with tempfile.TemporaryDirectory() as folder:
         reviewer = ("--allow-labels", "--as", "ann", "--golden", f"{folder}/golden.json")
         measure(sys.executable, db, facts, {task.name: task.do for task in TASKS}, *reviewer)

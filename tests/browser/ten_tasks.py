@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +12,9 @@ import spangrade
 
 
 class Facts(NamedTuple):
-    """What a person knows of a database: the words of a user, and a day a month before its newest session."""
+    """What a person knows of a database: the words of a user."""
 
     words: str
-    month_ago: str
 
 
 def facts_of(db: Path) -> Facts:
@@ -24,12 +22,12 @@ def facts_of(db: Path) -> Facts:
     (row,) = (
         spangrade.open(db)
         .sql(
-            "SELECT first_input AS words, make_timestamp_ns(start_ns)::DATE AS newest FROM derived.sessions "
+            "SELECT first_input AS words FROM derived.sessions "
             "WHERE first_input <> '' ORDER BY start_ns DESC, session_id LIMIT 1"
         )
         .rows()
     )
-    return Facts(row["words"], str(row["newest"] - timedelta(days=30)))
+    return Facts(row["words"])
 
 
 class Person:
@@ -68,7 +66,17 @@ class Task(NamedTuple):
     start: str = "/sessions"
 
 
-def find_what_got_worst(person: Person) -> None:
+def see_why_a_run_failed(person: Person) -> None:
+    page = person.page
+    person.click(person.link("Runs"))
+    person.click(page.locator("a.row").first)
+    person.click(page.get_by_text("Summary: reasons"))
+    reasons = page.get_by_role("heading", name="By reason")
+    reasons.scroll_into_view_if_needed()
+    expect(reasons).to_be_in_viewport()
+
+
+def see_what_got_worse(person: Person) -> None:
     person.click(person.link("Runs"))
     person.click(person.page.locator("a.row").first)
     worst = person.page.locator(".grid tr[data-place='0']")
@@ -76,22 +84,11 @@ def find_what_got_worst(person: Person) -> None:
     expect(worst).to_be_in_viewport()
 
 
-def see_why_a_session_failed(person: Person) -> None:
-    reason = person.failed_session().locator(".why")
-    reason.scroll_into_view_if_needed()
-    expect(reason).to_be_in_viewport()
-
-
-def see_the_call_that_took_longest(person: Person) -> None:
-    person.click(person.page.locator("a.row").first)
-    expect(person.page.locator("tr.span svg.time").first).to_be_in_viewport()
-
-
-def label_ten_sessions(person: Person) -> None:
+def label_twenty_sessions(person: Person) -> None:
     page = person.page
     person.click(person.link("Review"))
     person.click(page.get_by_role("link", name="Start: the next session"))
-    for number in range(10):
+    for number in range(20):
         form = page.locator("form[data-labelling]")
         action = form.get_attribute("action") or ""
         page.wait_for_load_state("domcontentloaded")  # from then on it listens to keys
@@ -99,8 +96,8 @@ def label_ten_sessions(person: Person) -> None:
         expect(page.locator(f"form[data-labelling][action='{action}']")).to_have_count(0)
 
 
-def make_a_golden_question(person: Person) -> None:
-    person.click(person.page.locator("a.row").first)
+def make_a_golden_question_of_a_failure(person: Person) -> None:
+    person.click(person.failed_session().locator("a.row"))
     person.click(person.page.get_by_text("Correct it"))
     expect(person.page.locator(".struck input[type=checkbox]").first).to_be_focused()
     person.page.keyboard.press("Space")  # what failed is expected to succeed
@@ -109,38 +106,32 @@ def make_a_golden_question(person: Person) -> None:
     expect(person.page.locator("form:has([data-key=u])")).to_contain_text("ed question ")
 
 
-def show_a_colleague_one_session(person: Person) -> None:
-    person.click(person.page.locator("a.row").first)
-    expect(person.page.locator("h1")).to_be_visible()
-    assert "/session/" in person.page.url
+def see_which_tool_fails_most(person: Person) -> None:
+    person.click(person.link("Tools"))
+    expect(person.page.get_by_role("region", name="Tools").locator("tbody tr").first).to_be_in_viewport()
 
 
-def find_sessions_with_a_failed_tool(person: Person) -> None:
-    person.click(person.page.locator(".chip", has_text="failed-tool:any"))
-    expect(person.page.locator("#results [role=status]")).to_contain_text("session")
-    expect(person.page.locator(".chip.proposed")).to_have_count(0)
+def see_whether_judge_and_people_agree(person: Person) -> None:
+    person.click(person.link("Judge"))
+    expect(person.page.get_by_role("main")).to_contain_text("kappa", ignore_case=True)
 
 
-def see_the_cost_by_model(person: Person) -> None:
+def see_the_cost_by_model_and_day(person: Person) -> None:
     page = person.page
     person.click(person.link("Over time"))
     person.choose(page.locator("select[name=show]"), "model")
     page.wait_for_url("**show=series*model**")
-    person.click(page.locator(".scope > summary"))
-    page.locator(".scope").get_by_label("Since").press_sequentially(person.facts.month_ago)  # Tab leads there
-    page.keyboard.press("Enter")
-    page.wait_for_url("**since=**")
     expect(page.get_by_role("columnheader", name="Model")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Cost", exact=True)).to_be_visible()
 
 
-def compare_two_sessions(person: Person) -> None:
-    person.click(person.link("Runs"))
-    person.click(person.page.locator("a.row").first)
-    person.click(person.page.locator(".grid a.row").first)
-    expect(person.page.locator(".side")).to_have_count(2)
+def compare_two_runs(person: Person) -> None:
+    person.click(person.link("Compare"))
+    person.click(person.page.get_by_role("main").locator("a.button", has_text=", then "))
+    expect(person.page.locator(".answer")).to_be_in_viewport()
 
 
-def find_a_users_words(person: Person) -> None:
+def find_a_phrase(person: Person) -> None:
     page = person.page
     page.keyboard.press("/")
     page.keyboard.insert_text(f'"{person.facts.words}"')
@@ -149,17 +140,23 @@ def find_a_users_words(person: Person) -> None:
     expect(page.locator("a.row", has_text=person.facts.words).first).to_be_visible()
 
 
+def share_a_session(person: Person) -> None:
+    person.click(person.page.locator("a.row").first)
+    expect(person.page.locator("h1")).to_be_visible()
+    assert "/session/" in person.page.url
+
+
 TASKS = (
-    Task("find what got worst between two runs", find_what_got_worst),
-    Task("see why a session failed", see_why_a_session_failed),
-    Task("see the call that took longest", see_the_call_that_took_longest),
-    Task("label ten sessions", label_ten_sessions),
-    Task("make a golden question of one", make_a_golden_question),
-    Task("show a colleague one session", show_a_colleague_one_session),
-    Task("find all sessions with a failed tool", find_sessions_with_a_failed_tool),
-    Task("see the cost by model over a month", see_the_cost_by_model),
-    Task("compare two sessions of one question", compare_two_sessions),
-    Task("find a user's words", find_a_users_words),
+    Task("see why a run failed", see_why_a_run_failed),
+    Task("see what got worse", see_what_got_worse),
+    Task("label twenty sessions", label_twenty_sessions),
+    Task("make a golden question of a failure", make_a_golden_question_of_a_failure),
+    Task("see which tool fails most", see_which_tool_fails_most),
+    Task("see whether judge and people agree", see_whether_judge_and_people_agree),
+    Task("see the cost by model and day", see_the_cost_by_model_and_day),
+    Task("compare two runs", compare_two_runs),
+    Task("find a phrase", find_a_phrase),
+    Task("share a session", share_a_session),
 )
 
 
