@@ -11,11 +11,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
 from case_database import every_value, labelled
-from cases import FOLDER
+from cases import FOLDER, compare
 from made_once import made_once
 from many_sessions import two_hundred
 from pages import name, parsed, parsed_part
@@ -38,7 +39,7 @@ CHANGING = (
     (re.compile(r"/\S+\.duckdb"), "DB"),
     (re.compile(rf"{re.escape(str(ROOT))}/"), ""),
     (re.compile(r"(?<=value=)\S+(?= name=token)"), "TOKEN"),
-    (re.compile(r"(?<=data-ago=)\d+|\d+ (s|min|h) ago"), "AGO"),
+    (re.compile(r"(?<=data-ago=)\"?\d+\"?|\d+ (s|min|h) ago"), "AGO"),
 )
 MOST_LINES = 700
 GOLDEN = SAMPLE / "customer_service_golden.json"
@@ -94,6 +95,9 @@ PAGES: Mapping[str, Mapping[str, str]] = {
         "sample_trends": "/trends?since=2025-01-01&until=2027-01-01",
     },
 }  # fmt: skip
+
+
+MOST_DIFFERENT, MOST_CHARS = 10, 300
 
 
 def sample() -> Path:
@@ -170,3 +174,31 @@ def test_a_page_shows_what_it_is_to_show(served: tuple[str, Served]) -> None:
         known = file.read_text("utf-8").splitlines()
         different += difflib.unified_diff(known, found.splitlines(), path, "found", n=1, lineterm="")
     assert not different, "\n".join(different[:80])
+
+
+def test_what_is_asked_of_a_page_changes_what_it_is_to_change(served: tuple[str, Served]) -> None:
+    """Each query of `tests/cases/queries`, by the page that it changes: what lines are then others."""
+    database, pages = served
+    file = FOLDER / "queries" / f"{database}.json"
+    found: dict[str, dict[str, Any]] = {}
+    for page, queries in json.loads(file.read_text("utf-8")).items():
+        whole = source_lines(pages, page)
+        found[page] = {}
+        for query in queries:
+            asked = source_lines(pages, f"{page}{'&' if '?' in page else '?'}{query}")
+            diff = list(difflib.unified_diff(whole, asked, n=0, lineterm=""))[2:]
+            different = [line for line in diff if not line.startswith("@@")]
+            shown = [line[:MOST_CHARS] for line in different[:MOST_DIFFERENT]]
+            found[page][query] = [*shown, f"{len(different)} lines"]
+    compare(file, found)
+
+
+def source_lines(pages: Served, path: str) -> list[str]:
+    """Return the source of a page, an element a line, with its status where that is not 200."""
+    answer = pages.get(path)
+    text = re.sub(r"\s*\n\s*|(?=<[a-z])", "\n", answer.text.partition("<main")[2] or answer.text)
+    text = text if answer.status == 200 else f"{answer.status} {text}"
+    text = re.sub(r"\b[0-9a-f]{12}\b", "RUN", text)
+    for changing, word in CHANGING:
+        text = changing.sub(word, text)
+    return [line for line in text.splitlines() if line]
