@@ -69,8 +69,10 @@ def combine(root: Path, measured: Iterable[dict[str, Any]]) -> Tests:
         passed = {test: s for test, s in one["durations"].items() if test not in one["failed"]}
         durations |= passed
         for path, by_line in one["lines"].items():
+            if not (root / path).exists():
+                continue
             if path not in now:
-                now[path] = digest((root / path).read_text()) if (root / path).exists() else ""
+                now[path] = digest((root / path).read_text())
             for line, tests in by_line.items():
                 known = passed.keys() & set(tests)
                 if now[path] == one["texts"][path]:
