@@ -99,3 +99,24 @@ def test_prometheus_reads_what_otlp_gets(tmp_path: Path, session: Session) -> No
     assert samples["spangrade_latency_seconds_count", ""] == (2.0, labels)
     assert samples["spangrade_cost_usd_bucket", "+Inf"][0] == 2.0
     assert samples["spangrade_cost_usd_sum", ""][0] == pytest.approx(2 * (session.cost_usd or 0))
+
+
+@pytest.mark.parametrize(
+    ("each", "expected"),
+    [
+        ([[2.0]], (1, 2.0, 2.0, 2.0, [0, 1, 0])),
+        ([[0.0]], (1, 0.0, 0.0, 0.0, [1, 0, 0])),
+        ([[1.0, 5.0, 0.5]], (3, 6.5, 0.5, 5.0, [2, 0, 1])),  # one equal to a bound is below it
+        ([[3.0], [1.0]], (2, 4.0, 1.0, 3.0, [1, 1, 0])),
+        ([[3.0], [9.0, 4.0]], (3, 16.0, 3.0, 9.0, [0, 2, 1])),
+        ([[3.0], [0.0], [3.5]], (3, 6.5, 0.0, 3.5, [1, 2, 0])),
+    ],
+)
+def test_a_total_has_the_least_and_the_greatest_value_and_how_many_are_below_each_bound(
+    each: list[list[float]], expected: tuple[Any, ...]
+) -> None:
+    total = totals.Total(7)
+    for values in each:
+        total.add(values, (1.0, 4.0))
+    assert (total.count, total.sum, total.min, total.max, total.buckets) == expected
+    assert total.start_ns == 7
