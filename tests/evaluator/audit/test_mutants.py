@@ -11,7 +11,8 @@ from builders import llm, session, tool, turn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spangrade import InputError
+from spangrade import Failure, Inconclusive, InputError, Metric, NotApplicable, Score
+from spangrade.evaluator.apps.audit.audit import SessionGates, gates_of
 from spangrade.evaluator.apps.audit.mutant import load_kinds, mutants_of, without_derived_columns
 from spangrade.evaluator.apps.audit.values import changed, leaves, with_leaf
 from spangrade.evaluator.metrics.columns import file_session
@@ -269,3 +270,26 @@ def test_what_is_nested_deeply_is_left_as_it_is() -> None:
         deep = [deep]
     one = session([("hi", [tool("find", {"deep": deep})])])
     assert load_kinds()["change-argument"](one, Random(0)) is None
+
+
+def test_a_gate_is_met_or_not_met_and_what_is_only_reported_is_neither() -> None:
+    def metric(name: str, threshold: float | None = None, needs: str | None = None) -> Metric:
+        return Metric(name, lambda *_: Inconclusive(""), threshold=threshold, needs=needs)
+
+    found = gates_of(
+        [
+            (metric("passes", 1.0, "reference_trajectory"), Score(1.0, True, "")),
+            (metric("passes without a reference", 1.0), Score(1.0, True, "")),
+            (metric("fails", 1.0, "reference_response"), Score(0.0, False, "")),
+            (metric("reported"), Score(0.0, None, "")),
+            (metric("inconclusive gate", 0.0), Inconclusive("")),
+            (metric("inconclusive report"), Inconclusive("")),
+            (metric("broken report"), Failure("")),
+            (metric("not applicable", 1.0), NotApplicable("")),
+        ]
+    )
+    assert found == SessionGates(
+        met=frozenset({"passes", "passes without a reference"}),
+        not_met=frozenset({"fails", "inconclusive gate", "broken report"}),
+        references=frozenset({"reference_trajectory"}),
+    )

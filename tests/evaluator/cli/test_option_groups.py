@@ -169,3 +169,21 @@ def test_an_option_is_the_parameter_in_python(group: type, method: Any) -> None:
         assert found.default == (
             inspect.Parameter.empty if one.field.default is REQUIRED else one.field.default
         )
+
+
+def test_the_name_of_an_option_or_argument_is_its_own_or_its_fields() -> None:
+    @dataclass(frozen=True)
+    class Some:
+        files: str = argument("", "Files.")
+        golden: str = argument("", "Questions.", metavar="FILE")
+        max_cost: str = option("", "Cost.")
+        import_: str = option("", "Import.")
+        where: str = option("", "Where.", name="--of")
+
+    assert [(one.flag, one.parameter) for one in option_fields(Some)] == [
+        ("FILES", "files"),
+        ("FILE", "golden"),
+        ("--max-cost", "max_cost"),
+        ("--import", "import_"),
+        ("--of", "of"),
+    ]
