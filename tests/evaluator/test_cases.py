@@ -25,6 +25,7 @@ from spangrade.evaluator.session import Session
 SESSION: TypeAdapter[Session] = TypeAdapter(Session)
 MADE: Mapping[str, Callable[[Session, GoldenQuestion], Any]] = {
     "alignment": alignment,
+    "columns": lambda *of: {name: columns.column(name, *of) for name in columns.COLUMNS},
     "calls_of_steps": lambda session, _: trajectory.calls_of_steps(session),
     "compared_calls": lambda *of: [one.position for one in compared_calls(*of)],
     "compared_steps": lambda *of: [one.position for one in trajectory.compared_steps(*of)],
