@@ -13,7 +13,7 @@ from paths import SAMPLE
 
 from spangrade import InputError
 from spangrade.converters.datasets.golden import GoldenDataset
-from spangrade.evaluator.grading.metadata import groups_of, parse_where
+from spangrade.evaluator.grading.metadata import NO_QUESTION, Groups, groups_of, parse_where
 
 METADATA: dict[str, dict[str, Any]] = {
     "qa": {"complexity": "high", "priority": 1, "tags": ["refund", "vip"], "ok": True},
@@ -163,3 +163,13 @@ def test_which_question_a_session_answers_can_be_chosen(
         assert (refused.code, refused.err) == (2, [f"spangrade: {problem}"])
     twice = spangrade(*command, "--answers", f"a={first}", "--answers", f"a={second}")
     assert twice.err == [f"spangrade: --answers a: two values, {first} and {second}; expected one"]
+
+
+def test_a_result_is_in_the_group_of_its_question_by_its_whole_id() -> None:
+    groups = Groups("metadata.topic", {"": "of no name", "q1": "refunds"})
+    assert [groups.of(one) for one in (None, "", "q1", "q2")] == [
+        NO_QUESTION,
+        "of no name",
+        "refunds",
+        NO_QUESTION,
+    ]

@@ -120,3 +120,15 @@ def test_a_total_has_the_least_and_the_greatest_value_and_how_many_are_below_eac
         total.add(values, (1.0, 4.0))
     assert (total.count, total.sum, total.min, total.max, total.buckets) == expected
     assert total.start_ns == 7
+
+
+def test_each_metric_that_is_exported_has_a_unit_of_its_own_kind() -> None:
+    assert [(one.name, one.unit) for one in totals.INSTRUMENTS.values()] == [
+        ("spangrade.sessions", "{session}"),
+        ("spangrade.score", "1"),
+        ("spangrade.cost", "USD"),
+        ("spangrade.latency", "s"),
+        ("spangrade.judge.calls", "{call}"),
+        ("spangrade.judge.cost", "USD"),
+    ]
+    assert all(" " in one.description for one in totals.INSTRUMENTS.values())

@@ -107,8 +107,18 @@ def compared(given: Any) -> Any:
         "head": shown(head_of_comparison(found, found.exit_code())).plain.splitlines(),
         "markdown": comparison_markdown(comparison, results).splitlines(),
         "exit": [int(found.exit_code()), int(found.exit_code(inconclusive_ok=True))],
+        "narrowed": rounded(narrowed(sample(given["first"]))),
         "flips": [sessions_of(flip) for flip in flips_of(comparison)],
     }
+
+
+def narrowed(one: Sample) -> Any:
+    """Return what is known of a part of the questions, and of a part of the sessions."""
+    questions, sessions = sorted(one.questions)[::2], [graded.session_id for graded in one.graded[::3]]
+    parts = [one.of_questions(questions), one.of_sessions(sessions)]
+    fields = ("values", "unknown", "questions", "unanswered", "replayed")
+    shown = [{name: as_json(getattr(part, name)) for name in fields} for part in parts]
+    return [{**each, "sessions": sorted(part.session_ids)} for each, part in zip(shown, parts, strict=True)]
 
 
 @pytest.mark.parametrize(("file", "place"), cases("comparison"))
