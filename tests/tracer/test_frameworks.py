@@ -266,3 +266,27 @@ def test_each_door_switches_on(installed, door):
         "configure without content": {"None"},
         "agent": {"True", "SPAN_AND_EVENT"},
     }.get(door, {"SPAN_AND_EVENT"}), done.stderr
+
+
+def test_the_variables_of_frameworks_have_their_names_values_and_what_records_or_hides():
+    found = {
+        one.name: (one.value, sorted(one.records), sorted(one.hides))
+        for framework in (*FRAMEWORKS, frameworks.GENAI)
+        for one in framework.variables
+    }
+    is_no, is_yes = ["0", "false", "no", "off"], ["1", "on", "true", "yes"]
+    assert found == {
+        "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS": ("", [], is_no),
+        "AUTOGEN_DISABLE_RUNTIME_TRACING": ("", [], ["true"]),
+        "ENABLE_INSTRUMENTATION": ("", [], is_no),
+        "ENABLE_SENSITIVE_DATA": ("true", is_yes, []),
+        "HAYSTACK_CONTENT_TRACING_ENABLED": ("true", ["true"], []),
+        "OPENAI_AGENTS_DISABLE_TRACING": ("", [], is_yes),
+        "OPENAI_AGENTS_TRACE_INCLUDE_SENSITIVE_DATA": ("", [], is_no),
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": (
+            "SPAN_AND_EVENT",
+            ["span_and_event", "span_only"],
+            [],
+        ),
+        "OTEL_SEMCONV_STABILITY_OPT_IN": ("gen_ai_latest_experimental", [], ["gen_ai_stable"]),
+    }

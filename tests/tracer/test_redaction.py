@@ -273,3 +273,26 @@ def test_the_signature_of_a_url_is_found(name: str) -> None:
     url = "https://objects.example.com/a?expires=60&"
     record = Redaction("mask")(LogRecord(None, None, 1, None, body=f"{url}{name}={'a1b2' * 16}&x=1"))
     assert record.body == f"{url}{name}=[key]&x=1"
+
+
+@pytest.mark.parametrize(
+    ("setting", "variable", "expected"),
+    [
+        (None, "mask:*iban*, *ssn*", {"my_iban": "[redacted]", "the_ssn": "[redacted]"}),
+        (None, " mask: *iban* ", {"my_iban": "[redacted]", "the_ssn": "x"}),
+        (None, "", None),
+        (None, None, None),
+        ("", "mask:*ssn*", None),  # what is given counts, the empty too
+        ("off", "mask:*ssn*", None),
+        ("MASK:,*ssn*,", None, {"my_iban": "x", "the_ssn": "[redacted]"}),
+        ("mask", "mask:*ssn*", {"my_iban": "x", "the_ssn": "x"}),
+    ],
+)
+def test_a_setting_that_is_given_counts_more_than_the_environment(
+    setting: str | None, variable: str | None, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPANGRADE_REDACT", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("SPANGRADE_REDACT", variable)
+    found = redaction(setting)
+    assert (None if found is None else found.value({"my_iban": "x", "the_ssn": "x"})) == expected
