@@ -48,8 +48,7 @@ class SpoolQueue:
 
     def size(self) -> int:
         """Return how many bytes the database does not have yet."""
-        segment = self._segment
-        return self._sealed_bytes + (segment.size if segment else 0)
+        return self._sealed_bytes + self.growing()
 
     def age_s(self) -> float | None:
         """Return for how long the oldest records wait that are sealed; None if none are."""
@@ -110,6 +109,11 @@ class SpoolQueue:
                 raise
             if self._segment.size >= _SEGMENT_BYTES:
                 self._seal()
+
+    def growing(self) -> int:
+        """Return how many bytes the segment has that is not sealed."""
+        segment = self._segment
+        return segment.size if segment else 0
 
     def seal(self) -> None:
         """Close the growing segment, so that the loader can read it."""

@@ -19,7 +19,6 @@ from spangrade.evaluator.apps.server.grade.alerts import end_removed
 from spangrade.evaluator.apps.server.grade.deliveries import Counts
 from spangrade.evaluator.apps.server.grade.options import WatchOptions
 from spangrade.evaluator.apps.server.grade.prometheus import TotalsCollector
-from spangrade.evaluator.apps.server.grade.totals import Key, Total, read_totals
 from spangrade.evaluator.apps.server.grade.watch import WatchSummary, watch
 from spangrade.evaluator.apps.server.pages.app import create_app
 from spangrade.evaluator.apps.server.pages.database import ViewedDatabase
@@ -28,7 +27,6 @@ from spangrade.evaluator.derive.sync.intake import Callbacks
 from spangrade.evaluator.derive.sync.update import outdated_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.results.alarms import count_alarms
-from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.base.http_server import QuietServer, http_config
 from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.counters import BUSY_S
@@ -46,12 +44,8 @@ _OVERDUE_S = 300  # after which the first page says that a session waits to be g
 class _Watched:
     """What `watch` did, for health and metrics."""
 
-    def __init__(self, db: Path, *, grades: bool) -> None:
-        self._db = db
+    def __init__(self, *, grades: bool) -> None:
         self.grades = grades
-        self.totals: Mapping[Key, Total] = {}
-        self._totals_of: int | None = None  # the sessions that were graded when these were read
-        self.alarms = 0
         self.summary = WatchSummary({}, 0, 0, {})
         self.problem: str | None = None
         self.looks = 0
@@ -61,16 +55,6 @@ class _Watched:
         self.looks += 1
         self.problem = problem
         self.summary = summary or self.summary
-        graded = sum(self.summary.verdicts.values())
-        if problem is not None or not self._db.exists():
-            return
-        try:
-            with Store.open(self._db, read_only=True) as store:
-                self.alarms = count_alarms(store)
-                if graded != self._totals_of:
-                    self.totals, self._totals_of = read_totals(store), graded
-        except StoreError:  # another process has it; the next look reads it
-            return
 
     @property
     def overdue_s(self) -> float:
@@ -99,7 +83,7 @@ async def serve_beside(
     """Grade, and serve the pages at `listener`, beside a receiver, until `stop` is set or it ends."""
     spec, watching, callbacks = grading
     loop, stop_watching = asyncio.get_running_loop(), threading.Event()
-    watched = _Watched(options.receiver.db, grades=options.grades and _is_graded(spec, watching))
+    watched = _Watched(grades=options.grades and _is_graded(spec, watching))
     shown = ViewedDatabase(options.receiver.db, callbacks.configured)
     outdated = await asyncio.to_thread(_take_over, options, watched)
     thread = threading.Thread(
@@ -259,7 +243,7 @@ def _metrics(
         registry=registry,
     )
     alarms = Gauge("spangrade_alarms", "Alarms that are on.", registry=registry)
-    registry.register(TotalsCollector(lambda: watched.totals, lambda: watched.summary.failures))
+    registry.register(TotalsCollector(lambda: watched.summary.totals, lambda: watched.summary.failures))
 
     def text() -> bytes:
         now = watched.summary
@@ -269,7 +253,7 @@ def _metrics(
         failing.set(watched.problem is not None)
         grades.set(watched.grades)
         looks.set(watched.looks)
-        alarms.set(watched.alarms)
+        alarms.set(now.alarms)
         overdue.set(watched.overdue_s)
         for kind, counts in now.messages.items():
             undelivered.labels(kind, "waiting").set(counts.waiting)

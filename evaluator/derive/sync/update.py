@@ -178,8 +178,10 @@ class HeldTraces:
             found[place.trace_id] = held[1]
         return found
 
-    def clear(self) -> None:
-        """Hold nothing."""
+    def clear(self, beyond: int = 0) -> None:
+        """Hold nothing, if it is of more than a number of bytes."""
+        if self._size < beyond:
+            return
         self._traces.clear()
         self._size = 0
 

@@ -25,7 +25,7 @@ import pytest
 from alert_streams import DAY_NS, START_NS, Stream, alerts, new_database
 from alert_streams import add as add_stream
 from command_line import Spangrade, with_variables
-from faults import planned_restarts
+from faults import planned_restarts, trickle
 from faults.team_server import play
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from otlp_sessions import Said, write_sessions
@@ -413,3 +413,10 @@ def test_all_ports_serve_tls_with_the_certificate_as_it_is_after_sighup(tmp_path
         self_signed(tmp_path)
         one.process.send_signal(signal.SIGHUP)
         until(lambda: served() == [certificate.read_text()] * 2, what="the new certificate")
+
+
+@pytest.mark.exhaustive  # 2 minutes, 6 s of CPU
+def test_a_trickle_of_spans_costs_little_and_its_verdicts_are_not_late() -> None:
+    found = trickle.play(100, 20)
+    assert found.problems(most_cpu_s=1.5) == []  # 1.0 s without others on the machine: see tests/faults
+    assert found.delays_s

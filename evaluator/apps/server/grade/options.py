@@ -75,7 +75,7 @@ class WatchOptions:
         "5m", "Grade a session when nothing has arrived for it for so long.", name="--idle", metavar="5m"
     )
     every_s: float | str = option(
-        "30s", "How often to look for sessions that are idle.", name="--every", metavar="30s"
+        "20s", "How often to look for sessions that are idle.", name="--every", metavar="20s"
     )
     once: bool = option(False, "Grade what is idle now, send what is due, and exit.")
     notify_since: str | datetime | None = option(

@@ -30,13 +30,13 @@ from spangrade.evaluator.apps.server.grade.record import Channels, WatchedGrade,
 from spangrade.evaluator.apps.server.grade.send_scores import Sender
 from spangrade.evaluator.apps.server.grade.tables import create_tables
 from spangrade.evaluator.apps.server.grade.telemetry import Telemetry
-from spangrade.evaluator.apps.server.grade.totals import counted_of, read_totals
+from spangrade.evaluator.apps.server.grade.totals import Key, Total, counted_of, read_totals
 from spangrade.evaluator.apps.server.grade.webhook import SECRET_VARIABLE, Webhook, secret_from_environment
 from spangrade.evaluator.derive.session_rows import SessionRows, load_sessions
 from spangrade.evaluator.derive.settings import NOT_CONFIGURED, Configured
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile
-from spangrade.evaluator.derive.sync.update import bring_up_to_date, is_behind
+from spangrade.evaluator.derive.sync.update import HeldTraces, bring_up_to_date, is_behind
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
@@ -46,7 +46,7 @@ from spangrade.evaluator.grading.spec import GradeSpec, Selection
 from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
 from spangrade.evaluator.judge.run import Spent, spent_since, total_spent
 from spangrade.evaluator.metrics import Inconclusive
-from spangrade.evaluator.results.alarms import AlarmChange
+from spangrade.evaluator.results.alarms import AlarmChange, count_alarms
 from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.session import Session
 from spangrade.tracer import semconv
@@ -66,6 +66,7 @@ BATCH_RECORDS = 75_000
 JUDGED_BATCH = 20
 _MESSAGES = 100  # sent between two windows
 _EVENTS = 50  # deliveries of events in one request
+_HELD_BYTES = 8_000_000  # of what is derived, to build sessions that go on: two minutes of 33 spans a second
 _DAY_NS = 86_400 * 10**9
 _ALERTS_EVERY_NS = 60 * 10**9  # a look over 80,000 sessions a day takes 0.1 s of CPU for each alert
 
@@ -82,6 +83,8 @@ class WatchSummary(NamedTuple):
     judge: Spent = Spent()
     first_due_ns: int | None = None  # when, by the steady clock, the first that waits is or was due
     failures: Mapping[Failed, int] = {}
+    alarms: int = 0
+    totals: Mapping[Key, Total] = {}
 
     def __str__(self) -> str:
         """Return it in one line: `3 sessions graded: 2 passed, 1 failed; 1 waiting; webhook: 1 given up`."""
@@ -174,7 +177,10 @@ class Watch:
         self._spent = Spent()  # by the judge since the start
         self._day = 0
         self._totals_sent = False
+        self._totals: tuple[int, Mapping[Key, Total]] = (-1, {})  # with the sessions that were graded then
         self._has_tables = False
+        self._held = HeldTraces()
+        self._file: tuple[int, int] | None = None  # the database's when it was looked at
 
     def run(
         self,
@@ -188,7 +194,7 @@ class Watch:
         locked, or something cannot be read or written, the next look tries again.
         """
         while not stop.is_set():
-            before, summary = self._verdicts.total(), None
+            before, summary, started_ns = self._verdicts.total(), None, self._steady()
             try:
                 summary = self.round(stop)
             except (SpangradeError, duckdb.Error, OSError) as error:
@@ -201,7 +207,15 @@ class Watch:
                 if self._verdicts.total() > before:
                     on_round(summary)
             on_look(self._problem, summary)
-            stop.wait(self._every_s)
+            stop.wait(self._pause_s(started_ns))
+
+    def _pause_s(self, started_ns: int) -> float:
+        """Return when to look again after a look: when the first session is due, if that is about then."""
+        now_ns, pause_s = self._steady(), self._every_s
+        next_s = pause_s - (now_ns - started_ns) / 1e9
+        due_ns = self._progress.first_due_ns(self._deferred)
+        due_s = math.inf if due_ns is None else (due_ns - now_ns) / 1e9
+        return max(due_s if abs(due_s - next_s) < pause_s / 2 else next_s, pause_s / 10)
 
     @few_collections()
     def round(self, stop: threading.Event | None = None) -> WatchSummary:
@@ -211,11 +225,11 @@ class Watch:
         cannot be used.
         """
         stop = stop or threading.Event()
-        self._look(stop)
+        batch = self._look(stop)
         if self._day != (today := self._clock() // _DAY_NS):
             self._deferred.clear()
             self._day = today
-        self._grade_idle(stop)
+        self._grade_idle(stop, batch)
         if self._alerts is not None and not stop.is_set():
             self._alert(self._alerts)
         self._send(stop)
@@ -224,10 +238,13 @@ class Watch:
     def summary(self) -> WatchSummary:
         """Return what was graded since the start, and what waits; empty if there is no database yet."""
         counts: dict[str, Counts] = {}
+        alarms, graded = 0, self._verdicts.total()
         if self._db.exists():
             with self._open() as store:
                 self._create_tables(store)
-                counts = deliveries.counts(store)
+                counts, alarms = deliveries.counts(store), count_alarms(store)
+                if self._totals[0] != graded:
+                    self._totals = graded, read_totals(store)
         idle = len(self._progress) - len(self._deferred)
         first_due_ns = self._progress.first_due_ns(self._deferred)
         return WatchSummary(
@@ -238,6 +255,8 @@ class Watch:
             self._spent,
             first_due_ns,
             dict(self._failures.counts),
+            alarms,
+            self._totals[1],
         )
 
     def close(self) -> None:
@@ -255,29 +274,31 @@ class Watch:
     def _open(self) -> Store:
         return Store.open(self._db, wait_s=RUN_WAIT_S)
 
-    def _look(self, stop: threading.Event) -> None:
-        """Load the spool, derive, and find the sessions for which something has arrived."""
+    def _look(self, stop: threading.Event) -> _Batch | None:
+        """Load the spool, derive, and find the sessions for which something has arrived.
+
+        Return the first that are idle, if the database is open to read them.
+        """
         db = self._db
         if not db.exists() and not waiting(db):
             raise StoreError(
                 f"{db}: no such database: start `spangrade serve --only receive`, or import spans first"
             )
-        behind = True
-        try:
+        file = _state(db)
+        if file == self._file:
             with DatabaseFile(db).reading(wait_s=RUN_WAIT_S, derived=False) as store:
-                behind = is_behind(store, self._configured)
-                if not behind and self._progress.is_current(store, self._now()):
-                    return
-        except StoreError:  # nothing but a spool is there yet
-            if db.exists():
-                raise
-        if behind:
-            with deriving(db, stop):
-                bring_up_to_date(self._open, self._configured, stop=stop)
+                if not is_behind(store, self._configured) and self._progress.is_current(store, self._now()):
+                    return None
+        with deriving(db, stop):
+            bring_up_to_date(self._open, self._configured, held=self._held, stop=stop)
+        self._file = file
+        self._held.clear(_HELD_BYTES)
         self._configured = NOT_CONFIGURED
         with self._open() as store:
             self._create_tables(store)
             self._progress.look(store, self._now())
+            is_any_idle = self._progress.is_any_idle(self._now(), self._deferred)
+            return self._read(store, None) if is_any_idle and self._select == Selection() else None
 
     def _create_tables(self, store: Store) -> None:
         if not self._has_tables:
@@ -292,9 +313,8 @@ class Watch:
             return False
         return self._share is None or is_sampled(session_id, self._share)
 
-    def _grade_idle(self, stop: threading.Event) -> None:
+    def _grade_idle(self, stop: threading.Event, batch: _Batch | None) -> None:
         """Grade the sessions that are idle, a batch at a time, until there is none or `stop` is set."""
-        batch: _Batch | None = None
         while not stop.is_set() and self._progress.is_any_idle(self._now(), self._deferred):
             if batch is None:
                 chosen = self._chosen()
@@ -466,6 +486,15 @@ class Watch:
             deliveries.record(store, outcomes, self._clock())
         for error in sorted({outcome.error for outcome in outcomes if outcome.error}):
             _log.warning("%s", error)
+
+
+def _state(db: Path) -> tuple[int, int] | None:
+    """Return when a database file was written last, and its size; None if there is none."""
+    try:
+        found = db.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _sender(stored: DatabaseFile, url: str) -> Sender:
