@@ -210,12 +210,16 @@ class Watch:
             stop.wait(self._pause_s(started_ns))
 
     def _pause_s(self, started_ns: int) -> float:
-        """Return when to look again after a look: when the first session is due, if that is about then."""
+        """Return when to look again after a look: when the first session is due, if it is shortly before.
+
+        A look that is a moment too early would have its session wait for the next one.
+        """
         now_ns, pause_s = self._steady(), self._every_s
         next_s = pause_s - (now_ns - started_ns) / 1e9
         due_ns = self._progress.first_due_ns(self._deferred)
         due_s = math.inf if due_ns is None else (due_ns - now_ns) / 1e9
-        return max(due_s if abs(due_s - next_s) < pause_s / 2 else next_s, pause_s / 10)
+        is_about_then = -pause_s / 2 < due_s - next_s < pause_s / 8
+        return max(due_s if is_about_then else next_s, pause_s / 10)
 
     @few_collections()
     def round(self, stop: threading.Event | None = None) -> WatchSummary:
