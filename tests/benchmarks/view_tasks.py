@@ -87,7 +87,7 @@ def measure(
 
             def work(do: Callable[[Person], None] = do) -> int:
                 person = Person(page, url, facts)
-                page.goto(url)
+                page.goto(f"{url}/sessions")
                 do(person)
                 return person.clicks
 
