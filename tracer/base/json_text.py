@@ -211,14 +211,18 @@ def documents(read: Callable[[int], bytes], longest: int) -> Iterator[bytes | Ba
 
 
 class _Scan:
-    """Where an object or a list ends, for a text that comes in pieces."""
+    """Where an object or a list ends or, in a list, an item of it, for a text that comes in pieces."""
 
-    def __init__(self, depth: int, position: int) -> None:
-        self.depth = depth  # of the objects and lists that are open
+    def __init__(self, depth: int, position: int, *, in_list: bool = False) -> None:
+        self.depth = depth  # of the objects and lists that are open, without the list of the items
         self.position = position
+        self._in_list = in_list
 
     def end(self, text: bytes) -> int | None:
-        """Return the position after the last bracket, None if it is not here yet or nested too deeply."""
+        """Return the position after the last bracket or, in a list, after the comma or bracket of the item.
+
+        None if it is not here yet or nested too deeply.
+        """
         for token in _TOKEN.finditer(text, self.position):
             match token[0][:1]:
                 case b'"' if len(token[0]) == 1:
@@ -228,9 +232,12 @@ class _Scan:
                     if self.depth > _DEEPEST:
                         return None
                 case b"]" | b"}":
-                    if len(token[0]) >= self.depth:
-                        return token.start() + self.depth
+                    last = self.depth + self._in_list
+                    if len(token[0]) >= last:
+                        return token.start() + last
                     self.depth -= len(token[0])
+                case b"," if self._in_list and not self.depth:
+                    return token.end()
             self.position = token.end()
         return None
 
@@ -311,7 +318,7 @@ def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes | _Parse
 
     An item that is nested too deeply is the last: a BadItem without a place.
     """
-    start, scan = 0, _ItemScan(0)
+    start, scan = 0, _Scan(0, 0, in_list=True)
     between = b""  # a comma, and how the item after it began: most items of a list begin alike
     while True:
         # What is an object as far as the next text of that kind is whole: no beginning of one is. This takes
@@ -320,9 +327,9 @@ def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes | _Parse
             while (end := text.find(between, start)) >= 0 and (value := _object(text[start:end])) is not None:
                 yield _Parsed(value, end - start)
                 start = end + 1
-            scan = _ItemScan(start)
+            scan = _Scan(0, start, in_list=True)
             if end < 0 and len(text) - start <= _FURTHER and (more := read(_CHUNK)):
-                text, start, scan = text[start:] + more, 0, _ItemScan(0)
+                text, start, scan = text[start:] + more, 0, _Scan(0, 0, in_list=True)
                 continue
         found = scan.end(text)
         if found is None:
@@ -335,43 +342,16 @@ def _items(text: bytes, read: Callable[[int], bytes]) -> Iterator[bytes | _Parse
             kept = b"" if text[start:].isspace() else text[start:]
             scan.position = scan.position - start if kept else 0
             text, start = kept + more, 0
-        elif text[found : found + 1] == b",":
-            yield text[start:found]
-            start, scan = found + 1, _ItemScan(found + 1)
+        elif text[found - 1 : found] == b",":
+            yield text[start : found - 1]
+            start, scan = found, _Scan(0, found, in_list=True)
             begins = _BEGINNING.match(text, start)
             between = b"," + begins[0] if begins else between
         else:
-            if (item := text[start:found]).strip():
+            if (item := text[start : found - 1]).strip():
                 yield item
-            yield _Rest(text[found + 1 :])
+            yield _Rest(text[found:])
             return
-
-
-class _ItemScan:
-    """Where an item of a list ends, for a text that comes in pieces."""
-
-    def __init__(self, position: int) -> None:
-        self.depth = 0  # of the objects and lists that are open
-        self.position = position
-
-    def end(self, text: bytes) -> int | None:
-        """Return the position of its comma or of the list's bracket, None if it is not here or too deep."""
-        for token in _TOKEN.finditer(text, self.position):
-            match token[0][:1]:
-                case b'"' if len(token[0]) == 1:
-                    return None
-                case b"[" | b"{":
-                    self.depth += len(token[0])
-                    if self.depth > _DEEPEST:
-                        return None
-                case b"]" | b"}":
-                    if len(token[0]) > self.depth:
-                        return token.start() + self.depth
-                    self.depth -= len(token[0])
-                case b"," if not self.depth:
-                    return token.start()
-            self.position = token.end()
-        return None
 
 
 def _object(text: bytes) -> dict[str, Any] | None:

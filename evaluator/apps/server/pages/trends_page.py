@@ -15,7 +15,6 @@ from spangrade.evaluator.apps.server.pages.charts import (
     MONDAY_NS,
     Chart,
     ChartValue,
-    Slot,
     busiest,
     drawn,
     step_for,
@@ -123,12 +122,13 @@ def trends_page(
         "names": names,
         "drawn": drawn(axis, charts, marks, lambda name: {**scope.filters, **_filters_of(series, name)}),
         "left_out": len(sessions) > len(names),
-        "filters_of": lambda name, slot: {**scope.filters, **_times_of(slot), **_filters_of(series, name)},
+        "filters_of": lambda name, slot: {
+            **scope.filters,
+            "since": slot.since,
+            "until": slot.until,
+            **_filters_of(series, name),
+        },
     }
-
-
-def _times_of(slot: Slot) -> dict[str, str]:
-    return {"since": slot.since, "until": slot.until}
 
 
 def _filters_of(series: str, name: str) -> dict[str, str]:
