@@ -36,6 +36,7 @@ CHANGING = (
     (re.compile(r"\b[0-9a-f]{32}\b"), "ID"),
     (re.compile(r"(?<=run[=/])[0-9a-f]{6,}|(?<=: )([0-9a-f]{12}|[0-9a-f]{8})$", re.MULTILINE), "RUN"),
     (re.compile(r"(?<![\w-])20(?!26-0[1-4])\d\d-\d\d-\d\d([ T]\d\d:\d\d(:[\d.]+)?)?"), "TIME"),
+    (re.compile(r"(?<![\w-])20(?!26-0[1-4])\d\d-(0[1-9]|1[0-2])$", re.MULTILINE), "MONTH"),
     (re.compile(r"/\S+\.duckdb"), "DB"),
     (re.compile(rf"{re.escape(str(ROOT))}/"), ""),
     (re.compile(r"(?<=value=)\S+(?= name=token)"), "TOKEN"),
