@@ -41,6 +41,7 @@
         ctx.save();
         ctx.strokeStyle = ctx.fillStyle = ink(INKS[number - 1]);
         ctx.lineWidth = devicePixelRatio;
+        ctx.setLineDash([]);
         chart.series[number - 1].points.forEach((point, place) => {
           if (!point) return;
           const [value, , isFew, low, high] = point;
@@ -78,7 +79,7 @@
           isTime
             ? { ...axis, values: (_, times, __, ___, step) => times.map((one) => (step < DAY_S ? HOURS : step < 28 * DAY_S ? DAYS : MONTHS)(utc(one))) }
             : { ...axis, incrs: [1, 2, 3, 6, 12, 24], values: (_, places) => places.map((one) => slots[one]?.text ?? "") },
-          { ...axis, size: 64, values: (_, numbers) => numbers.map(FORMS[chart.unit]) },
+          { ...axis, size: (_, texts) => Math.max(64, ...(texts ?? []).map((one) => 8 * one.length)), values: (_, numbers) => numbers.map(FORMS[chart.unit]) },
         ],
         series: [
           { label: name, value: (_, value, series, place) => place === null ? "–" : text(place) },
