@@ -149,9 +149,10 @@ def test_twenty_labels_take_one_click_and_twenty_one_keys(page: Page, db: Path) 
         labelled = []
         for number in range(20):
             labelled.append(form.get_attribute("action") or "")
+            page.wait_for_load_state("domcontentloaded")  # from then on it listens to keys
             page.keyboard.press("pf"[number % 2])
             expect(page.locator(f"form[data-labelling][action='{labelled[-1]}']")).to_have_count(0)
-            page.wait_for_load_state("domcontentloaded")  # from then on it listens to keys
+        page.wait_for_load_state("domcontentloaded")
         page.keyboard.press("u")
         expect(page.locator(f"form[data-labelling][action='{labelled[-1]}']")).to_have_count(1)
     given = [one.label for one in spangrade.open(db).external_scores() if one.author == "bob"]
