@@ -414,7 +414,10 @@ class Session:
     state_spans: dict[str, Any] | None = None  # the id of the span that set each state variable last
     unfinished: Annotated[
         str | None,
-        Column("what a run saw begin and not end, or called outside its turns: agents, models and tools"),
+        Column(
+            "what a run saw begin and not end, or called outside its turns: agents, models and tools; and "
+            "when the receiver was restarted, if that cut the session"
+        ),
     ] = None
     assembly_error: Annotated[
         str | None, Column("why the session could not be assembled: nothing else of it is known then")

@@ -69,6 +69,9 @@ TURN_INPUT = "spangrade.turn.input"  # the user's text
 TURN_OUTPUT = "spangrade.turn.output"  # the agent's text
 DRIVEN = "spangrade.driven"  # on a turn: a JSON object of what the run, or the test, that asked it saw of it
 UNFINISHED = "spangrade.unfinished"  # what is not seen of a turn that was captured, as a sentence
+RECEIVER_RESTARTED = (
+    "spangrade.receiver_restarted"  # an event beside a span whose parent had not arrived then
+)
 CUT_OFF = "spangrade.cut_off"  # true: nobody took the rest of what the decorated function streams
 DURATION_UNKNOWN = "spangrade.duration_unknown"  # true: the span ended at its end time or later
 UNDATED = (

@@ -146,6 +146,9 @@ _OF_USER = ("user_prompt", "user_message")
 def with_logs(observation: Observation, logs: Sequence[LogRecord]) -> Observation:
     """Return an observation completed by the log records beside its span."""
     for log, name, fields in _told_by(logs):
+        if name == semconv.RECEIVER_RESTARTED:
+            observation = observation._replace(notes=observation.notes._replace(restarted_ns=log.time_ns))
+            continue
         call_id = first_text(map(fields.get, CALL_IDS))
         if isinstance(observation, ToolUse):
             if call_id and observation.call_id in (None, call_id):

@@ -160,6 +160,7 @@ class Notes(NamedTuple):
     - `simulated_message`: what a simulated user said and decided: the span is not the agent's.
     - `driven`: what the run, or the test, that asked a turn saw of it, as JSON.
     - `unfinished`: what is not seen of the turn, such as a span that never ended.
+    - `restarted_ns`: when the receiver was restarted before the span's parent had arrived.
     - `unreadable`: the dialect that could not read the span, and its error in one line.
     - `not_understood`: the scope ("" without one) of a span that looks like an agent's and has no known kind;
       `sums_up`: the agent whose run's usage it repeats, if that run has spans of its own.
@@ -175,6 +176,7 @@ class Notes(NamedTuple):
     simulated_message: str | None = None
     driven: str | None = None
     unfinished: str | None = None
+    restarted_ns: int | None = None
 
 
 class SpanFailure(NamedTuple):

@@ -21,7 +21,12 @@ from spangrade.converters.spans.observation import (
 )
 from spangrade.converters.spans.registry import error_line
 from spangrade.converters.spans.values import objects, text
-from spangrade.evaluator.derive.completeness import identity_doubt, lacks_model_calls, missing_spans
+from spangrade.evaluator.derive.completeness import (
+    cut_by_restart,
+    identity_doubt,
+    lacks_model_calls,
+    missing_spans,
+)
 from spangrade.evaluator.derive.cost import (
     OwnPrice,
     context_window,
@@ -40,7 +45,15 @@ from spangrade.evaluator.derive.timing import latency, seconds
 from spangrade.evaluator.derive.tokens import agents_with_tokens, beyond_calls
 from spangrade.evaluator.derive.tool_calls import calls_by_turn, requested_call, tool_interaction
 from spangrade.evaluator.derive.turns import Group, is_agents_own, turn_groups, turn_of
-from spangrade.evaluator.session import Latency, LLMCall, Session, Step, UnreadableSpan, Usage
+from spangrade.evaluator.session import (
+    Latency,
+    LLMCall,
+    Session,
+    Step,
+    UnreadableSpan,
+    Usage,
+    utc_text,
+)
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import canonical
 
@@ -102,6 +115,7 @@ def build_session(
     unread = spans_not_understood(tree)
     unfinished = [o.notes.unfinished for o in tree.index.noted if o.notes.unfinished]
     unfinished += [NAMELESS] * bool(nameless)
+    unfinished += [_cut_text(o.notes.restarted_ns) for o in cut_by_restart(tree) if o.notes.restarted_ns]
     tools = [(turn, o) for turn, o in calls if "only_requested" not in o.traits]
     requested = [(turn, o) for turn, o in calls if "only_requested" in o.traits]
     tool_interactions = tuple(
@@ -209,6 +223,11 @@ def session_of(
             origin_run=origin_run,
             assembly_error=error_line(error),
         )
+
+
+def _cut_text(restarted_ns: int) -> str:
+    """Return what is not known of a session whose spans were to arrive when the receiver was restarted."""
+    return f"spans never arrived that were due when the receiver was restarted at {utc_text(restarted_ns)}"
 
 
 def _first(texts: Iterable[str | None]) -> str | None:

@@ -28,8 +28,13 @@ def orphans(tree: Tree) -> list[Observation]:
     return [o for o in candidates if (o.span.trace_id, o.span.parent_span_id) not in recorded]
 
 
+def cut_by_restart(tree: Tree) -> list[Observation]:
+    """Return the spans whose parent has never arrived, and before which the receiver was restarted."""
+    return [o for o in orphans(tree) if o.notes.restarted_ns is not None]
+
+
 def missing_spans(tree: Tree) -> int:
-    """Return how many spans are missing beneath an agent's run, each the parent of a recorded span."""
+    """Return how many parents of recorded spans are missing: beneath an agent's run, or since a restart."""
     orphans_by_trace: dict[str, list[Observation]] = {}
     for orphan in orphans(tree):
         orphans_by_trace.setdefault(orphan.span.trace_id, []).append(orphan)
@@ -48,6 +53,7 @@ def missing_spans(tree: Tree) -> int:
         for trace_id, found in orphans_by_trace.items()
         for orphan in _beneath(found, runs[trace_id])
     }
+    missing.update((o.span.trace_id, o.span.parent_span_id) for o in cut_by_restart(tree))
     return len(missing)
 
 

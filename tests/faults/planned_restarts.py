@@ -201,7 +201,7 @@ def play(
                 trace
                 for (trace,) in store.query(
                     "SELECT trace_id FROM derived.traces JOIN derived.sessions USING (session_id) "
-                    "WHERE NOT complete"
+                    "WHERE missing_spans > 0"
                 )
             }
     lost = [span for span in recorded if span not in found]

@@ -13,6 +13,7 @@ import duckdb
 from spangrade.tracer.base.errors import SpangradeError, StoreLockedError
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.queue import SpoolQueue
+from spangrade.tracer.receiver.restarts import note_start
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import DamagedSegment, drain, waiting
 from spangrade.tracer.store.turns import turns_at
@@ -55,6 +56,8 @@ class Loader(threading.Thread):
         self._counters = counters
         self._maintenance_task = maintenance_task
         self._next_maintenance_s = 0.0
+        self._before: set[Path] | None = None  # what a receiver before this one left in the spool
+        self._is_start_noted = False
         self._last_window_s = float("-inf")
         self._stopping = threading.Event()
         self._last_warning_s = float("-inf")
@@ -77,9 +80,16 @@ class Loader(threading.Thread):
             again_s = time.monotonic() - self._last_window_s
             if again_s >= _AGAIN_S or self._queue.growing() >= _AMOUNT:
                 self._queue.seal()
-            if waiting(self._db):
+            found = waiting(self._db)
+            if self._before is None:
+                self._before = set(found)
+            if found:
                 self._last_window_s = time.monotonic()
                 self._write_window()
+            if not self._is_start_noted and self._before.isdisjoint(waiting(self._db)):
+                with Store.open(self._db, wait_s=_TURN_WITHIN_S, stop=self._stopping) as store:
+                    note_start(store, time.time_ns())
+                self._is_start_noted = True
         finally:
             self._queue.measure()
             self._counters.spool_bytes.set(self._queue.size())

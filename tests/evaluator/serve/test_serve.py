@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import grpc
@@ -28,7 +28,7 @@ from command_line import Spangrade, with_variables
 from faults import planned_restarts, trickle
 from faults.team_server import play
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
-from otlp_sessions import Said, write_sessions
+from otlp_sessions import Call, Said, recorded_sessions, write_sessions
 from paths import SAMPLE
 from receiving import request, self_signed
 
@@ -278,6 +278,46 @@ def test_the_ports_are_open_before_what_a_server_grades_and_shows_with_is_import
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_session_that_a_restart_cut_is_incomplete_at_every_door_until_its_spans_arrive(
+    tmp_path: Path, spangrade: Spangrade, number: signal.Signals
+) -> None:
+    recorded = recorded_sessions((f"s{n}", [Said("hello", calls=[Call("look_up")])]) for n in range(3))
+    spans = recorded["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    root = next(span for span in reversed(spans) if not span["parentSpanId"])
+    gate = ("--metric", "latency_metrics<=20")
+    why = "spans never arrived that were due when the receiver was restarted at "
+
+    def send(to: Server, some: list[dict[str, Any]]) -> int:
+        body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": some}]}]}).encode()
+        return answer(f"{to.http}/v1/traces", "", body, "application/json")[0]
+
+    def verdicts() -> dict[str, str]:
+        rows = spangrade("sql", "FROM sessions SELECT session_id, verdict", *at, "--format", "json")
+        return {row["session_id"]: row["verdict"] for row in json.loads("".join(rows.out))}
+
+    at = ("--db", tmp_path / DATABASE)
+    with server(tmp_path, *gate) as one:
+        until(lambda: '"last_load":null' not in one.get("/readyz")[1], what="the loader has started")
+        assert send(one, [span for span in spans if span is not root]) == 200
+        one.process.send_signal(number)
+        one.process.wait(30)
+    with server(tmp_path, *gate) as one:
+        until(lambda: why in one.get("/sessions")[1], what=one.get("/readyz")[1])
+        assert why in one.get("/session/s2")[1]
+        assert why not in one.get("/session/s1")[1]
+    assert verdicts() == {"s0": "passed", "s1": "passed", "s2": "inconclusive"}
+    assert why in " ".join(spangrade("show", "s2", *at).out)
+    graded = spangrade("grade", *gate, *at)
+    assert (graded.code, why in " ".join(graded.out)) == (4, True)
+    lacks = "SELECT session_id, missing_spans FROM sessions WHERE unfinished IS NOT NULL"
+    assert spangrade("sql", lacks, *at, "--format", "csv").out == ["session_id,missing_spans", "s2,1"]
+    with server(tmp_path, *gate) as one:
+        assert send(one, [root]) == 200
+        until(lambda: why not in one.get("/sessions")[1], what=one.get("/sessions")[1])
+    assert verdicts() == {"s0": "passed", "s1": "passed", "s2": "passed"}
 
 
 @pytest.mark.exhaustive
