@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,29 @@ def every_value() -> Path:
     return made_once("every-value", _make)
 
 
-def _make(db: Path) -> None:
+def some_values() -> Path:
+    """Return a database of every sixth of these sessions, graded and labelled, too: for many commands."""
+
+    def make(db: Path) -> None:
+        with chdir(db.parent):  # where no commit is known
+            _label_some(_make(db, sessions()[::6]))
+
+    return made_once("some-values", make)
+
+
+def _make(db: Path, made: list[list[Span]] | None = None) -> spangrade.Database:
     with Store.open(db) as store:
-        store.add(span for spans in sessions() for span in spans)
+        store.add(span for spans in made or sessions() for span in spans)
     opened = spangrade.open(db)
     opened.grade(gates=GATES[:1], name="before")
     opened.grade(gates=GATES, name="after")
+    return opened
+
+
+def _label_some(opened: spangrade.Database) -> None:
+    for number, verdict in ((0, "pass"), (30, "fail"), (60, "pass"), (90, "fail")):
+        opened.label(f"conv-{number}", verdict, by="ann", note=f"note {number}")
+        opened.label(f"conv-{number}", "pass", by="bob", metric="cost")
 
 
 WORKS = [Said("Where is it?", calls=[Call("look_up", {"id": 1})])]

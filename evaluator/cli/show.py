@@ -91,7 +91,7 @@ def _show_run(
         return
     if row is not None:
         print_line(_totals(row))
-    console().print(explained(found))
+    console().print(explained(found, shown.about))
 
 
 def _totals(row: Mapping[str, Any]) -> str:

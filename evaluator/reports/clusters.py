@@ -14,7 +14,7 @@ from spangrade.tracer.base.terminal import counted
 _MOST_REASONS = 3  # of a cluster, those of most sessions
 
 
-def explained(clusters: Iterable[Cluster]) -> Text:
+def explained(clusters: Iterable[Cluster], about: str = "") -> Text:
     """Return each cluster: what distinguishes it from passing sessions, its path, examples, a line."""
     lines: list[Text] = []
     for one in clusters:
@@ -38,7 +38,9 @@ def explained(clusters: Iterable[Cluster]) -> Text:
         if one.look_at:
             lines.append(cell(f"  look at: {one.look_at}"))
         lines.append(cell(f"  for example: {', '.join(one.examples)}"))
-    return Text("\n").join(lines) if lines else Text("no session failed")
+    if not lines:
+        return Text(f"no failure says {about!r}" if about else "no session failed")
+    return Text("\n").join(lines)
 
 
 def cluster_json(cluster: Cluster) -> dict[str, Any]:

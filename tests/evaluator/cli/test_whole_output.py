@@ -1,22 +1,27 @@
-"""All that commands print of three databases, in `tests/cases/commands`.
+"""All that commands print of databases, in `tests/cases/commands`, and by lines in `tests/cases/lines`.
 
-`WRITE_CASES=1 pytest tests/evaluator/cli/test_whole_output.py` writes it, to be read in the diff.
+`WRITE_CASES=1 pytest tests/evaluator/cli/test_whole_output.py` writes it, to be read in the diff. A new line
+is a key of `tests/cases/lines` with `null`. Those of a story are run one after another in one folder.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from case_database import every_value, labelled
-from cases import FOLDER
-from command_line import Spangrade
+from case_database import every_value, labelled, some_values
+from cases import FOLDER, compare
+from command_line import Done, Spangrade
+from every_command import fill
 from made_once import copy_of
 from many_sessions import two_hundred
+from paths import ROOT
 
 DATABASES = {"every_value": every_value, "labelled": labelled, "two_hundred": two_hundred}
 # What differs from run to run.
@@ -25,6 +30,8 @@ CHANGING = (
     (re.compile(r"\b20(?!26-0[1-4])\d\d-\d\d-\d\d[ T]\d\d:\d\d(:[\d.]+)?(\+00:00|Z)?"), "TIME"),
     (re.compile(r"\S*/(?=[\w-]+\.duckdb)"), ""),
     (re.compile(r"\b\d+ (s|min|h) ago"), "AGO"),
+    (re.compile(r"(?<=\"prices_version\": )\"[\d.]+\""), "VERSION"),
+    (re.compile(r"(python -m pytest|pytest|__main__.py)\.spangrade"), "spangrade"),
     (re.compile(r"\b(\d[\d.]* (ms|s) of \w+|in \d[\d.]* (ms|s|min))\b"), "TOOK"),
 )
 MOST_LINES = 250
@@ -90,3 +97,54 @@ def test_a_command_prints_what_it_is_to_print(database: str, spangrade: Spangrad
         text = "\n".join([f"exit {done.code}", *done.out[:MOST_LINES], *(f"! {one}" for one in done.err)])
         different += compared(title, text + "\n")
     assert not different, "\n".join(different[:80])
+
+
+# Of what a command makes: sizes and ids.
+OF_STORIES = (
+    (re.compile(r"\b\d+\.\d (?=MB\b)"), "SIZE "),
+    (re.compile(r"(?<=q-)[0-9a-f]{6,8}\b|(?<=answer@)[0-9a-f]{8}\b"), "ID"),
+    (re.compile(r"(?<![.\w])[0-9a-f]{16}\b|(?<=│ )[0-9a-f]{8}(?= │)"), "ID"),
+)
+OF_OPTIONS = {"some_values": some_values, "labelled": labelled, "two_hundred": two_hundred}
+WHOLE = 45  # lines of what one of the lines prints
+
+
+def printed(
+    done: Done, folder: Path, changing: Iterable[tuple[re.Pattern[str], str]] = CHANGING
+) -> list[str]:
+    """Return the exit code and the lines that a command printed, without what differs from run to run."""
+    text = "\n".join([f"exit {done.code}", *done.out[:WHOLE], *(f"! {one}" for one in done.err[:WHOLE])])
+    text = text.replace(f"{folder}/", "").replace(f"{ROOT}/", "")
+    for pattern, word in changing:
+        text = pattern.sub(word, text)
+    return text.splitlines()
+
+
+@pytest.mark.parametrize("database", OF_OPTIONS)
+def test_each_option_changes_what_is_printed(database: str, spangrade: Spangrade, tmp_path: Path) -> None:
+    made = OF_OPTIONS[database]()
+    db = copy_of(made, tmp_path / made.name)
+    file = FOLDER / "lines" / f"{database}.json"
+    found = {
+        command: {
+            line: printed(spangrade(command, *shlex.split(line), "--db", db), tmp_path) for line in lines
+        }
+        for command, lines in json.loads(file.read_text("utf-8")).items()
+    }
+    compare(file, found)
+
+
+@pytest.mark.parametrize("file", sorted((FOLDER / "lines").glob("story_*.json")), ids=lambda file: file.stem)
+def test_a_story_of_commands_leaves_what_it_is_to_leave(
+    file: Path, spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines of a file, in their order, in a folder with the sample, two runs of it and labels."""
+    monkeypatch.chdir(fill(tmp_path))
+    monkeypatch.setenv("SPANGRADE_DB", "s.duckdb")
+    found = {
+        part: {
+            line: printed(spangrade(*shlex.split(line)), tmp_path, (*CHANGING, *OF_STORIES)) for line in lines
+        }
+        for part, lines in json.loads(file.read_text("utf-8")).items()
+    }
+    compare(file, found)
