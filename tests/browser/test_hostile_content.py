@@ -13,6 +13,7 @@ pytest.importorskip("playwright", reason="needs the group `browser`")
 from otlp_sessions import START_NS, Call, Said, write_sessions
 from playwright.sync_api import Page, expect
 from serving import Served, serving
+from settled import settle
 
 import spangrade
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
@@ -140,10 +141,10 @@ def served(hostile: Path) -> Iterator[Served]:
 
 def visit(page: Page, address: str) -> None:
     page.goto(address)
-    page.wait_for_load_state("networkidle")
+    settle(page)
     for _ in range(2):  # those that were loaded into the others, too
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-        page.wait_for_load_state("networkidle")
+        settle(page)
     for chart in page.locator(".charts figure").all()[:2]:  # the crosshair shows names and values
         chart.focus()
         page.keyboard.press("Home")

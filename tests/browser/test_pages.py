@@ -13,6 +13,7 @@ from many_sessions import write_sessions
 from overlaps import overlaps
 from playwright.sync_api import Page, expect
 from serving import Served, serving
+from settled import settle
 
 import spangrade
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
@@ -83,7 +84,7 @@ def test_a_page_is_accessible_and_fits_in_its_window(
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(served.url + paths[name])
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert serious_findings(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "scrolls sideways"
     if name == "error":  # the browser reports the status
@@ -108,7 +109,7 @@ def test_no_text_stands_over_another(page: Page, served: Served, width: int) -> 
         "/session/conversation-2?queue=unlabelled",
     ):
         page.goto(served.url + path)
-        page.wait_for_load_state("networkidle")
+        settle(page)
         assert (path, overlaps(page)) == (path, [])
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 

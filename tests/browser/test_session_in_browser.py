@@ -17,6 +17,7 @@ from hard_sessions import SESSION_ID, golden, large_spans, store_session
 from otlp_sessions import Call, Said, write_sessions
 from playwright.sync_api import Page, expect
 from serving import Served, serving
+from settled import settle
 
 import spangrade
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
@@ -146,7 +147,7 @@ def test_a_reviewer_labels_with_keys_and_undoes(page: Page, tmp_path: Path) -> N
     with serving(db, Reviewer("ann")) as served:
         page.goto(f"{served.url}/review?queue=unlabelled")
         page.get_by_role("link", name="Start: the next session").click()
-        page.wait_for_load_state("networkidle")
+        settle(page)
         page.keyboard.press("n")
         page.keyboard.type("pf is only a note")
         page.keyboard.press("Escape")
@@ -155,7 +156,7 @@ def test_a_reviewer_labels_with_keys_and_undoes(page: Page, tmp_path: Path) -> N
             action = form.get_attribute("action") or ""
             page.keyboard.press(key)
             expect(form).not_to_have_attribute("action", action)
-            page.wait_for_load_state("networkidle")
+            settle(page)
         page.keyboard.press("u")
         expect(page.locator("form .faint").last).to_contain_text("label: pass")
         given = [(one.author, one.label, one.note) for one in spangrade.open(db).external_scores()]
@@ -168,7 +169,7 @@ def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: P
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     with serving(copy_of_sample(tmp_path / "s.duckdb"), Reviewer("ann")) as served:
         page.goto(f"{served.url}/review/next?queue=unlabelled")
-        page.wait_for_load_state("networkidle")
+        settle(page)
         chosen, box = page.locator(".chosen"), page.locator("svg.time").first
         status, note = page.locator("#status"), page.get_by_label("Note")
         users = page.locator(".message.user")
@@ -177,7 +178,7 @@ def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: P
 
         def leads_on() -> None:
             expect(page.locator(f"form[data-labelling][action='{sessions[-1]}']")).to_have_count(0)
-            page.wait_for_load_state("networkidle")
+            settle(page)
             sessions.append(form.get_attribute("action") or "")
 
         def is_zoomed(part: str) -> Callable[[], None]:
@@ -216,7 +217,7 @@ def test_every_key_that_the_help_lists_does_what_it_says(page: Page, tmp_path: P
         for key, happens in steps:
             page.keyboard.press({"Esc": "Escape"}.get(key, key))
             happens()
-        page.wait_for_load_state("networkidle")
+        settle(page)
     assert {key for key, _ in steps} == {*listed, "?"}
     assert len(set(sessions)) == 4
 
@@ -383,7 +384,7 @@ def test_axe_finds_nothing_serious(page: Page, served: Served, scheme: str) -> N
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.goto(f"{served.url}/session/{ID}")
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    page.wait_for_load_state("networkidle")
+    settle(page)
     assert serious_findings(page) == []
 
 
@@ -400,11 +401,11 @@ def test_nothing_that_was_recorded_runs(page: Page, tmp_path: Path) -> None:
     with serving(tmp_path / "s.duckdb") as served:
         page.goto(f"{served.url}/session/{url_part(SESSION_ID)}")
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-        page.wait_for_load_state("networkidle")
+        settle(page)
         page.locator("tr.span button.name").first.click()
         expect(page.locator("#span-detail")).to_contain_text("gen_ai.operation.name")
         page.locator("body").hover()
-        page.wait_for_load_state("networkidle")
+        settle(page)
         assert page.evaluate("window.attacked") is None
         assert page.locator("main script, main iframe, main img, main form").count() == 0
 

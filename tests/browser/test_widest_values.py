@@ -12,6 +12,7 @@ pytest.importorskip("playwright", reason="needs the group `browser`")
 from otlp_sessions import START_NS, Call, Said, write_sessions
 from playwright.sync_api import Page
 from serving import Served, serving
+from settled import settle
 from widest import emphasised_twice, spills
 
 import spangrade
@@ -123,9 +124,9 @@ def test_nothing_leaves_its_box_and_a_row_has_one_emphasis(
     for path in pages:
         page.goto("about:blank")
         page.goto(served.url + path)
-        page.wait_for_load_state("networkidle")
+        settle(page)
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        page.wait_for_load_state("networkidle")
+        settle(page)
         short = path.replace(NAME, "…")
         found += [f"{short}: {one}" for one in (*spills(page), *emphasised_twice(page))]
         if page.evaluate("document.documentElement.scrollWidth") > width:
@@ -139,7 +140,7 @@ def test_the_buttons_of_the_timeline_stay_in_view_on_a_link_to_a_span(
     page.set_viewport_size({"width": 1440, "height": 900})
     (path,) = [one for one in pages if "#span-" in one]
     page.goto(served.url + path)
-    page.wait_for_load_state("networkidle")
+    settle(page)
     inside = page.locator(".timeline .controls").evaluate(
         "(one) => { const pane = one.closest('.timeline').getBoundingClientRect();"
         " const box = one.getBoundingClientRect(); return box.top >= pane.top && box.bottom <= pane.bottom; }"
