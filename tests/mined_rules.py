@@ -19,15 +19,15 @@ if __name__ == "__main__":  # as a script
 
 from builders import SECOND_NS, session, tool
 
-from spangrade.converters.datasets.call_rules import AtMost, Before, CallOrder, Rule, Told
+from spangrade.converters.datasets.call_rules import AtMost, CallOrder, Rule, Told, asked_by
 from spangrade.evaluator.metrics import Score
-from spangrade.evaluator.metrics.rules import broken_by
+from spangrade.evaluator.metrics.call_rules import broken_by
 from spangrade.evaluator.review.mining.call_rules import MinedRule, mine_rules
 from spangrade.evaluator.session import Session, ToolInteraction
 
 PLANTED: dict[str, Any] = {
-    "before": Before("look_up", "refund", ("order_id",)),
-    "from_result": Before("find_orders", "cancel", (), ("order_id",)),
+    "before": CallOrder("look_up", "refund", ("order_id",)),
+    "from_result": CallOrder("find_orders", "cancel", (), ("order_id",)),
     "at_most": AtMost("book", 1),
     "never_after": CallOrder("pay", "change_address"),
     "followed_by": CallOrder("refund", "send_receipt"),
@@ -129,14 +129,7 @@ class Outcome(NamedTuple):
 
 def asked(rule: Rule) -> list[Any]:
     """Return what a rule asks for."""
-    return [
-        *(
-            (kind, one)
-            for kind in ("before", "never_after", "followed_by", "reply_has")
-            for one in getattr(rule, kind)
-        ),
-        *(("at_most", one) for one in rule.at_most or ()),
-    ]
+    return [(kind, one) for kind, rules in asked_by(rule).items() for one in rules]
 
 
 def is_accepted(mined: MinedRule) -> bool:

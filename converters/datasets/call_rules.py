@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     WithJsonSchema,
     model_validator,
@@ -44,13 +45,19 @@ class AtMost:
     tool: str
     calls: int
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it names."""
+        return (self.tool,)
+
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """A call of `then` needs one of `first` that ended before it began and did not fail.
+class CallOrder:
+    """Two tools in an order, with equal values of the arguments named in `same`.
 
-    Both have equal values of the arguments named in `same`, and the result of `first` has the values of those
-    named in `from_result`. One call of `first` serves any number of `then`.
+    `before`: a call of `then` needs one of `first` that ended before it began and did not fail, and whose
+    result has the values of the arguments named in `from_result`; one serves any number of `then`.
+    `never_after`: no call of `then` comes after one of `first`. `followed_by`: one comes after each.
     """
 
     first: str
@@ -58,19 +65,16 @@ class Before:
     same: tuple[str, ...] = ()
     from_result: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        """The rule in words."""
-        result = f" with {', '.join(self.from_result)} of its result" if self.from_result else ""
-        return f"{self.first} before {self.then}{same_text(self.same)}{result}"
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it names."""
+        return self.first, self.then
 
-
-@dataclass(frozen=True, slots=True)
-class CallOrder:
-    """Two tools in an order, `then` after `first`, with equal values of the arguments named in `same`."""
-
-    first: str
-    then: str
-    same: tuple[str, ...] = ()
+    @property
+    def shared(self) -> str:
+        """The values that both calls have, in words; empty without any."""
+        same = f" with the same {', '.join(self.same)}" if self.same else ""
+        return same + (f" with {', '.join(self.from_result)} of its result" if self.from_result else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,13 @@ class Told:
     tool: str
     value: str
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it names."""
+        return (self.tool,)
 
-def same_text(names: tuple[str, ...]) -> str:
-    """Return that two calls have the same values of arguments, empty without any."""
-    return f" with the same {', '.join(names)}" if names else ""
+
+CallRule = Forbidden | AtMost | CallOrder | Told
 
 
 def kind_of(value: Any) -> str:
@@ -169,18 +176,16 @@ def _at_most(value: Any) -> tuple[AtMost, ...] | None:
     return tuple(AtMost(tool, calls) for tool, calls in limits.items())
 
 
-def _before(value: Any) -> Before:
-    if isinstance(value, Before):
-        return value
-    first, then, more = _two_tools(value, ("same", "from_result"))
-    return Before(first, then, **more)
+def _order(*lists: str) -> Callable[[Any], CallOrder]:
+    """Return a reader of two tools in an order, which may have lists of arguments beside them."""
 
+    def read(value: Any) -> CallOrder:
+        if isinstance(value, CallOrder):
+            return value
+        first, then, more = _two_tools(value, lists)
+        return CallOrder(first, then, **more)
 
-def _order(value: Any) -> CallOrder:
-    if isinstance(value, CallOrder):
-        return value
-    first, then, more = _two_tools(value, ("same",))
-    return CallOrder(first, then, **more)
+    return read
 
 
 def _two_tools(value: Any, lists: tuple[str, ...]) -> tuple[str, str, dict[str, tuple[str, ...]]]:
@@ -213,16 +218,14 @@ def _told(value: Any) -> Told:
     return Told(_name(tool), not_blank(path))
 
 
-def _written(rule: Forbidden | tuple[AtMost, ...] | Before | None) -> Any:
+def _written(rule: CallRule | tuple[AtMost, ...] | None) -> Any:
     """Return a rule as people write it in JSON."""
-    if isinstance(rule, Forbidden):
-        tools = list(rule.tools)
-        return {"tools": tools, "failed_calls": rule.failed_calls} if rule.failed_calls else tools
-    if isinstance(rule, Before):
-        lists = {"same": list(rule.same), "from_result": list(rule.from_result)}
-        named = {key: names for key, names in lists.items() if names}
-        return {"first": rule.first, "then": rule.then, **named}
-    return None if rule is None else {limit.tool: limit.calls for limit in rule}
+    if rule is None:
+        return None
+    if isinstance(rule, tuple):
+        return {limit.tool: limit.calls for limit in rule}
+    given = {key: value for key in rule.__slots__ if (value := getattr(rule, key))}
+    return given["tools"] if given.keys() == {"tools"} else given
 
 
 _AS_WRITTEN = PlainSerializer(_written, when_used="json")
@@ -259,30 +262,47 @@ MostCalls = Annotated[
 ]
 
 
-def _pair_schema(*lists: str) -> WithJsonSchema:
+def _orders(*lists: str) -> tuple[Any, ...]:
+    """Return how orders of two tools are read and written, with lists of arguments that they may have."""
     named = {
         "type": "object",
         "properties": {"first": _NAME, "then": _NAME, **dict.fromkeys(lists, _NAMES)},
         "required": ["first", "then"],
         "additionalProperties": False,
     }
-    return WithJsonSchema({"anyOf": [{**_NAMES, "minItems": 2, "maxItems": 2}, named]})
+    schema = WithJsonSchema({"anyOf": [{**_NAMES, "minItems": 2, "maxItems": 2}, named]})
+    return BeforeValidator(_order(*lists)), _AS_WRITTEN, schema
 
 
-CallsBefore = Annotated[Before, BeforeValidator(_before), _AS_WRITTEN, _pair_schema("same", "from_result")]
-CallsInOrder = Annotated[CallOrder, BeforeValidator(_order), _pair_schema("same")]
-ToldValue = Annotated[
-    Told,
-    BeforeValidator(_told),
-    WithJsonSchema(
-        {
-            "type": "object",
-            "properties": {"tool": _NAME, "value": _NAME},
-            "required": ["tool", "value"],
-            "additionalProperties": False,
-        }
-    ),
-]
+def _some(value: Any) -> Any:
+    """Return a list as a tuple: settings are read strictly. Raises for an empty one."""
+    if value in ([], ()):
+        raise PydanticCustomError("too_few", "must not be empty")
+    return tuple(value) if isinstance(value, list) else value
+
+
+_SOME = BeforeValidator(_some), Field(json_schema_extra={"minItems": 1})
+CallsBefore = Annotated[tuple[Annotated[CallOrder, *_orders("same", "from_result")], ...], *_SOME] | None
+CallsInOrder = Annotated[tuple[Annotated[CallOrder, *_orders("same")], ...], *_SOME] | None
+_TOLD_SCHEMA = {
+    "type": "object",
+    "properties": {"tool": _NAME, "value": _NAME},
+    "required": ["tool", "value"],
+    "additionalProperties": False,
+}
+ToldValues = (
+    Annotated[
+        tuple[Annotated[Told, BeforeValidator(_told), _AS_WRITTEN, WithJsonSchema(_TOLD_SCHEMA)], ...], *_SOME
+    ]
+    | None
+)
+KINDS = ("forbidden_tools", "at_most", "before", "never_after", "followed_by", "reply_has")
+
+
+def asked_by(one: object) -> dict[str, tuple[CallRule, ...]]:
+    """Return what a rule, or the references of a question, ask of the calls of a session, by kind."""
+    given = ((kind, getattr(one, kind)) for kind in KINDS)
+    return {kind: value if isinstance(value, tuple) else (value,) for kind, value in given if value}
 
 
 def _rule_name(text: str) -> str:
@@ -294,22 +314,21 @@ def _rule_name(text: str) -> str:
 class Rule(BaseModel):
     """A rule on the calls of any session, by its name; a `draft` is not a gate.
 
-    What it asks for is `before`, `at_most`, `never_after` (no call of `then` after one of `first`),
-    `followed_by` (after each call of `first` comes one of `then`) and `reply_has`. A call of `first`, and one
-    of `then` in `followed_by`, counts if it did not fail; with `failed_calls = "ignore"` a failed call is
-    neither too early nor one too many. The rest says how it was learned: the number of sessions that it
-    concerned, those that broke it, and the estimated share of good sessions that it fails.
+    It asks for what a question may ask for: `forbidden_tools`, `at_most`, `before`, `never_after`,
+    `followed_by` and `reply_has`, with `failed_calls`. The rest says how it was learned: the number of
+    sessions that it concerned, those that broke it, and the estimated share of good sessions that it fails.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, AfterValidator(_rule_name)]
     draft: bool = False
-    before: list[CallsBefore] = []
+    forbidden_tools: ForbiddenTools = None
     at_most: MostCalls = None
-    never_after: list[CallsInOrder] = []
-    followed_by: list[CallsInOrder] = []
-    reply_has: list[ToldValue] = []
+    before: CallsBefore = None
+    never_after: CallsInOrder = None
+    followed_by: CallsInOrder = None
+    reply_has: ToldValues = None
     failed_calls: FailedCalls | None = None
     support: int | None = None
     violators: int | None = None
@@ -318,14 +337,10 @@ class Rule(BaseModel):
     @property
     def digest(self) -> str:
         """A digest of the rule's fields."""
-        asked = {kind: getattr(self, kind) for kind in (*KINDS, "failed_calls")}
-        return sha256(repr(asked).encode()).hexdigest()
+        return sha256(repr((asked_by(self), self.failed_calls)).encode()).hexdigest()
 
     @model_validator(mode="after")
     def _asks(self) -> Self:
-        if not any(getattr(self, kind) for kind in KINDS):
+        if not asked_by(self):
             raise ValueError(f"the rule {self.name} asks for nothing; expected one of {', '.join(KINDS)}")
         return self
-
-
-KINDS = ("before", "at_most", "never_after", "followed_by", "reply_has")

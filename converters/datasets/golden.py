@@ -32,10 +32,12 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from spangrade.converters.datasets.call_rules import (
     CallsBefore,
+    CallsInOrder,
     FailedCalls,
     ForbiddenTools,
     FurtherCalls,
     MostCalls,
+    ToldValues,
     kind_of,
     not_blank,
 )
@@ -298,6 +300,9 @@ class ReferenceData(_Model):
     `forbidden_tools` must not be called; with `no_further_calls` no calls but the expected ones are made, or
     none of the tools that it lists. `at_most` has the most calls of a tool, and `before` the tools that need
     an earlier call of another. With `failed_calls` "ignore" these three do not count a call that failed.
+    `never_after` has tools that must not be called after another, and `followed_by` those of which a call
+    must come after each call of another that did not fail. `reply_has` are values of results that a later
+    reply must have.
     With `requested_calls` "count" a call that a model requested and nothing executes counts as made.
     `reference_responses` has the reply to each user input, None for any. A reply is a text, or an object with
     the `text` and how to `match` it. Each of `required_texts` is in a reply, or in that of its `turn`;
@@ -315,7 +320,10 @@ class ReferenceData(_Model):
     forbidden_tools: ForbiddenTools = None
     no_further_calls: FurtherCalls = None
     at_most: MostCalls = None
-    before: Annotated[tuple[CallsBefore, ...], Field(min_length=1)] | None = None
+    before: CallsBefore = None
+    never_after: CallsInOrder = None
+    followed_by: CallsInOrder = None
+    reply_has: ToldValues = None
     failed_calls: FailedCalls | None = None
     requested_calls: Literal["count"] | None = None
     reference_trajectory: tuple[Annotated[TrajectoryStep, BeforeValidator(_step)], ...] | None = None

@@ -59,6 +59,18 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Any]]] = MappingProxyType(
                 "Pairs of tools: the second is called only after the first, or an object with `same`.",
                 [["look_up", "refund"], {"first": "look_up", "then": "refund", "same": ["order_id"]}],
             ),
+            "never_after": (
+                "Pairs of tools: the second is not called after the first, or an object with `same`.",
+                [["pay", "change_address"]],
+            ),
+            "followed_by": (
+                "Pairs of tools: after each call of the first comes one of the second.",
+                [["refund", "send_receipt"]],
+            ),
+            "reply_has": (
+                "Values of tools' results, by their paths, that a later reply has.",
+                [{"tool": "look_up", "value": "order.status"}],
+            ),
             "failed_calls": (
                 "A call that failed does not count for no_further_calls, at_most, before.",
                 "ignore",

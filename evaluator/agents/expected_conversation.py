@@ -327,7 +327,7 @@ def _check_rules(session: _Session) -> None:
         return
     from spangrade.evaluator.derive.build_session import build_session
     from spangrade.evaluator.metrics import Score
-    from spangrade.evaluator.metrics.rules import broken_by
+    from spangrade.evaluator.metrics.call_rules import broken_by
 
     held = build_session(session.id, "conversation", observe(session.spans, {}, session.dialects))
     for rule in session.rules:

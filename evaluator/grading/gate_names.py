@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 import orjson
 
+from spangrade.converters.datasets.call_rules import asked_by
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.prepare import Prepared
-from spangrade.evaluator.metrics.rules import rule_of
-from spangrade.evaluator.metrics.tool_names import names_in, names_of_rule, near_of, plain_name
+from spangrade.evaluator.metrics.call_rules import rule_of
+from spangrade.evaluator.metrics.tool_names import names_in, near_of, plain_name
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
@@ -31,7 +32,7 @@ def named_tools(prepared: Prepared) -> _Gates:
     gates = Counter(gate for question in prepared.questions.golden_questions for gate in _gates(question))
     for metric in prepared.metrics:
         if (rule := rule_of(metric)) is not None:
-            gates[metric.name, tuple(names_of_rule(rule))] = 0
+            gates[metric.name, tuple(names_in(asked_by(rule)))] = 0
     return gates
 
 
@@ -57,13 +58,10 @@ def unknown_names(gates: _Gates, store: Store, sessions: Collection[str] | None 
 def _gates(question: GoldenQuestion) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the references of a question that name tools, each with these names."""
     data = question.reference_data
-    if data.forbidden_tools is not None:
-        yield "forbidden_tools", data.forbidden_tools.tools
+    for kind, rules in asked_by(data).items():
+        yield kind, tuple(names_in({kind: rules}))
     if isinstance(data.no_further_calls, tuple):
         yield "no_further_calls", data.no_further_calls
-    for key in ("at_most", "before"):
-        if rules := getattr(data, key):
-            yield key, tuple(names_in(rules))
     steps = data.reference_trajectory or ()
     named = [name for step in steps for name in ((step,) if isinstance(step, str) else step)]
     if tools := tuple(name for name in named if name not in question.agents_evaluated):

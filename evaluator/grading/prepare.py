@@ -43,10 +43,10 @@ from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import judge_of_run
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.metrics import Metric, load_metrics
+from spangrade.evaluator.metrics.call_rules import rule_metric
 from spangrade.evaluator.metrics.external_metric import external_metrics
 from spangrade.evaluator.metrics.files import in_place_of_installed, requested
 from spangrade.evaluator.metrics.queries import Query
-from spangrade.evaluator.metrics.rules import rule_metric
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import StoreError

@@ -25,10 +25,10 @@ from spangrade.evaluator.grading.stored_questions import digest_of, stored_quest
 from spangrade.evaluator.grading.stored_run import StoredRun, metric_name, read_run
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.metrics import Metric
+from spangrade.evaluator.metrics.call_rules import PREFIX
 from spangrade.evaluator.metrics.external_metric import external_metrics, name_of
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
-from spangrade.evaluator.metrics.rules import PREFIX
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.terminal import counted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from spangrade.converters.datasets.call_rules import KINDS
 from spangrade.evaluator.derive.sync.places import Place, place_of
 from spangrade.evaluator.session import LLMCall, Session, ToolInteraction, Turn
 
@@ -143,7 +144,7 @@ _CHECKS = (
     _Check(
         "calls_unknown",
         "turns whose calls are not known: {reasons}",
-        (*_TOOLS, *_TRAJECTORY, "forbidden_tools", "no_further_calls", "at_most", "before"),
+        (*_TOOLS, *_TRAJECTORY, "no_further_calls", *KINDS),
         lambda s: [turn for turn in s.turns if turn.calls_unknown and not turn.driven],
     ),
     _Check(

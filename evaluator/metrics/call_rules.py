@@ -1,26 +1,41 @@
-"""Metrics of the limits on calls: how many are made beyond those expected, forbidden, too many or too early.
+"""What may be called, how often and after what, as a question or a rule of any session asks for it.
 
-A call that failed is made all the same, unless the question says `"failed_calls": "ignore"`. A call that was
-only requested may have been made: where it matters, the outcome is inconclusive.
+A call that failed is made all the same, unless `"failed_calls": "ignore"` says otherwise. A call that was
+only requested may have been made: where it matters, the outcome is inconclusive. A session that a rule does
+not concern keeps to it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from spangrade.converters.datasets.call_rules import AtMost, Before
+from spangrade.converters.datasets.call_rules import (
+    AtMost,
+    CallOrder,
+    CallRule,
+    Forbidden,
+    Rule,
+    Told,
+    asked_by,
+)
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics.call_text import call_text, listed, not_recorded, only_requested
 from spangrade.evaluator.metrics.causes import Cause, Repair, call_spans, spans_of_repairs
-from spangrade.evaluator.metrics.matching import json_equal
-from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
+from spangrade.evaluator.metrics.masked import has_mask
+from spangrade.evaluator.metrics.matching import MISSING, json_equal
+from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import CallPairings, call_repairs, met_calls, pairings_of
+from spangrade.evaluator.metrics.reply_texts import contains
+from spangrade.evaluator.metrics.state import path_in, value_at
 from spangrade.evaluator.metrics.tool_names import did_you_mean, is_one, names_in, near_names
 from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
 from spangrade.tracer.base.canonical_json import canonical
 
+PREFIX = "rule:"
 _Call = ToolInteraction | RequestedCall
 # What forbids the code that a provider runs without a call's name (Gemini), and names of calls that run code.
 _CODE_TOOLS = frozenset({"code_execution", "code_interpreter"})
@@ -61,13 +76,132 @@ def forbidden_tools(session: Session, question: GoldenQuestion) -> Outcome:
 
     Source: own definition.
     """
-    forbidden = question.reference("forbidden_tools")
-    calls = _counted(session.tool_interactions, forbidden.tools, forbidden.failed_calls == "ignore")
-    unknown = session.calls_unknown_of(forbidden.tools)
-    requested = only_requested(_of(session.requested_calls, forbidden.tools))
-    near = did_you_mean(near_names(session, forbidden.tools))
-    found = outcome_of(session, calls, unknown or requested or near)
-    return found if _CODE_TOOLS.isdisjoint(forbidden.tools) else _with_code_runs(found, session, len(calls))
+    return _broken(session, question, "forbidden_tools")
+
+
+@metric(needs="at_most", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
+def at_most(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls beyond those that `at_most` allows of a tool, failed ones too unless ignored.
+
+    Inconclusive if it depends on whether a requested call was executed.
+
+    Source: own definition.
+    """
+    return _broken(session, question, "at_most")
+
+
+@metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
+def before(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls without the earlier call that `before` asks for, failed ones too unless ignored.
+
+    The earlier call has ended, without failing, before the other began. Inconclusive if it depends on times,
+    arguments or results that are not recorded, or on whether a requested call was executed.
+
+    Source: own definition.
+    """
+    return _broken(session, question, "before")
+
+
+@metric(needs="never_after", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
+def never_after(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls after one that `never_after` does not allow before them, and that did not fail.
+
+    Inconclusive if it depends on times or arguments that are not recorded.
+
+    Source: own definition.
+    """
+    return _broken(session, question, "never_after")
+
+
+@metric(needs="followed_by", threshold=0.0, unit="calls", higher_is_better=False)
+def followed_by(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls that did not fail, without the later call that `followed_by` asks for.
+
+    Inconclusive if it depends on times or arguments that are not recorded, or on whether a requested call was
+    executed.
+
+    Source: own definition.
+    """
+    return _broken(session, question, "followed_by")
+
+
+@metric(needs="reply_has", threshold=0.0, unit="calls", higher_is_better=False)
+def reply_has(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of calls of which no reply from their turn on has the value that `reply_has` names.
+
+    Inconclusive if it depends on results or replies that are not recorded, or masked.
+
+    Source: own definition.
+    """
+    return _broken(session, question, "reply_has")
+
+
+LIMITS = (
+    unexpected_calls,
+    no_further_calls,
+    forbidden_tools,
+    at_most,
+    before,
+    never_after,
+    followed_by,
+    reply_has,
+)
+_GROWING = frozenset(one.name for one in LIMITS if one.grows)
+
+
+def rule_metric(rule: Rule) -> Metric:
+    """Return the metric of a rule, a gate: the number of calls that break it, expected 0."""
+    return Metric(
+        f"{PREFIX}{rule.name}",
+        partial(broken_by, rule=rule),
+        f"The number of calls that break the rule {rule.name}.",
+        threshold=0.0,
+        higher_is_better=False,
+        unit="calls",
+        grows=_GROWING.issuperset(asked_by(rule)),
+        version=rule.digest,
+    )
+
+
+def rule_of(metric: Metric) -> Rule | None:
+    """Return the rule that a metric measures, None for any other metric."""
+    function = metric.function
+    rule = function.keywords.get("rule") if isinstance(function, partial) else None
+    return rule if isinstance(rule, Rule) else None
+
+
+def broken_by(session: Session, *, rule: Rule) -> Score | Inconclusive:
+    """Return the number of a session's calls that break a rule.
+
+    Inconclusive if it depends on times, arguments, results or replies that are not recorded, or on whether a
+    requested call was executed.
+    """
+    return _outcome(session, asked_by(rule), without_failed=rule.failed_calls == "ignore")
+
+
+def _broken(session: Session, question: GoldenQuestion, kind: str) -> Score | Inconclusive:
+    """Return the number of a session's calls that break what a question asks for by one of its keys."""
+    asked = {kind: asked_by(question.reference_data)[kind]}
+    return _outcome(session, asked, without_failed=_ignores_failed(question))
+
+
+def _outcome(
+    session: Session, asked: Mapping[str, Sequence[CallRule]], *, without_failed: bool
+) -> Score | Inconclusive:
+    names = names_in(asked)
+    unknown = session.calls_unknown_of(names)
+    if unknown and not _GROWING.issuperset(asked):  # what is missing may be among what is not recorded
+        return Inconclusive(unknown)
+    near = near_names(session, names)
+    found = [_CHECKS[kind](session, rules, without_failed, near) for kind, rules in asked.items()]
+    calls = {call.position: call for one in found for call in one.calls}
+    why = unknown or "; ".join(one.unknown for one in found if one.unknown)
+    what = "; ".join(one.what for one in found if one.calls)
+    causes = [cause for one in found if one.calls for cause in one.due or _causes(session, one.calls)]
+    outcome = outcome_of(session, list(calls.values()), why, what, tuple(causes))
+    if _CODE_TOOLS.isdisjoint(name for one in asked.get("forbidden_tools", ()) for name in one.tools):
+        return outcome
+    return _with_code_runs(outcome, session, len(calls))
 
 
 def _with_code_runs(found: Score | Inconclusive, session: Session, calls: int) -> Score | Inconclusive:
@@ -84,39 +218,18 @@ def _with_code_runs(found: Score | Inconclusive, session: Session, calls: int) -
     return Score(value, None, reason, (*found.evidence, *(call.span_id for call in ran)))
 
 
-@metric(needs="at_most", threshold=0.0, unit="calls", higher_is_better=False, grows=True)
-def at_most(session: Session, question: GoldenQuestion) -> Outcome:
-    """The number of calls beyond those that `at_most` allows of a tool, failed ones too unless ignored.
-
-    Inconclusive if it depends on whether a requested call was executed.
-
-    Source: own definition.
-    """
-    limits: Sequence[AtMost] = question.reference("at_most")
-    names = names_in(limits)
-    found = over_limit(session, limits, _ignores_failed(question), near_names(session, names))
-    unknown = session.calls_unknown_of(names)
-    return outcome_of(session, *found._replace(unknown=unknown or found.unknown))
-
-
-@metric(needs="before", threshold=0.0, unit="calls", higher_is_better=False)
-def before(session: Session, question: GoldenQuestion) -> Outcome:
-    """The number of calls without the earlier call that `before` asks for, failed ones too unless ignored.
-
-    The earlier call has ended, without failing, before the other began. Inconclusive if it depends on times,
-    arguments or results that are not recorded, or on whether a requested call was executed.
-
-    Source: own definition.
-    """
-    rules: Sequence[Before] = question.reference("before")
-    names = names_in(rules)
-    if unknown := session.calls_unknown_of(names):  # an earlier call may be among those that are not recorded
-        return Inconclusive(unknown)
-    near = near_names(session, names)
-    return outcome_of(session, *too_early(session, rules, _ignores_failed(question), near))
-
-
-LIMITS = (unexpected_calls, no_further_calls, forbidden_tools, at_most, before)
+def triggers(rule: Rule, session: Session) -> bool:
+    """Return whether a session has a call that a rule concerns; if it forbids tools, each is."""
+    tools = {call.tool_name for call in session.tool_interactions if call.ok is not False}
+    made = {call.tool_name for call in session.tool_interactions}
+    return (
+        rule.forbidden_tools is not None
+        or any(limit.tool in made for limit in rule.at_most or ())
+        or any(one.then in made for one in rule.before or ())
+        or any(one.first in tools and one.then in made for one in rule.never_after or ())
+        or any(one.first in tools for one in rule.followed_by or ())
+        or any(one.tool in tools for one in rule.reply_has or ())
+    )
 
 
 def _beyond(calls: Sequence[ToolInteraction], most: int) -> list[ToolInteraction]:
@@ -189,10 +302,25 @@ class Found(NamedTuple):
     due: tuple[Cause, ...] | None = None
 
 
-def over_limit(
+# What is found by the rules of a kind; `near` are names that may be misspelled, each with what may be meant.
+
+
+def _of_forbidden(session: Session, rules: Sequence[Forbidden], _: bool, near: Mapping[str, str]) -> Found:
+    """Return the calls of tools that are forbidden, which say themselves whether failed ones count."""
+    made: list[ToolInteraction] = []
+    requested: list[RequestedCall] = []
+    misspelled: dict[str, None] = {}
+    for rule in rules:
+        made += _counted(session.tool_interactions, rule.tools, rule.failed_calls == "ignore")
+        requested += _of(session.requested_calls, rule.tools)
+        misspelled.update(_misspelled(rule.tools, near))
+    return Found(made, only_requested(requested) or "; ".join(misspelled), "not expected")
+
+
+def _over_limit(
     session: Session, limits: Sequence[AtMost], without_failed: bool, near: Mapping[str, str]
 ) -> Found:
-    """Return the calls beyond those that limits allow of a tool; `near` are the names that may be wrong."""
+    """Return the calls beyond those that limits allow of a tool."""
     over: list[ToolInteraction] = []
     perhaps: list[RequestedCall] = []
     for limit in limits:
@@ -201,21 +329,20 @@ def over_limit(
         over += _beyond(calls, limit.calls)
         perhaps += requested if len(calls) + len(requested) > limit.calls else ()
     most = ", ".join(f"{limit.tool} {limit.calls}" for limit in limits)
-    misspelled = did_you_mean({limit.tool: near[limit.tool] for limit in limits if limit.tool in near})
+    misspelled = "; ".join(_misspelled((limit.tool for limit in limits), near))
     return Found(over, only_requested(perhaps) or misspelled, f"expected at most {most}; beyond that")
 
 
-def too_early(
-    session: Session, rules: Sequence[Before], without_failed: bool, near: Mapping[str, str]
+def _too_early(
+    session: Session, rules: Sequence[CallOrder], without_failed: bool, near: Mapping[str, str]
 ) -> Found:
-    """Return the calls without the earlier call that rules ask for; `near` are names that may be wrong."""
+    """Return the calls without the earlier call that rules ask for."""
     early: dict[int, ToolInteraction] = {}
     due: dict[tuple[str, ...], tuple[int, str]] = {}  # before which call what was due
     missing: dict[str, None] = {}
     unknown: dict[str, None] = {}
     for rule in rules:
-        if rule.then in near:
-            unknown[did_you_mean({rule.then: near[rule.then]})] = None
+        unknown.update(_misspelled((rule.then,), near))
         for call in _counted(session.tool_interactions, (rule.then,), without_failed):
             preceded, why = _is_preceded(call, rule, session)
             if not preceded and rule.first in near:
@@ -224,7 +351,7 @@ def too_early(
                 unknown[why] = None
             elif not preceded:
                 early[call.position] = call
-                missing[str(rule)] = None
+                missing[f"{rule.first} before {rule.then}{rule.shared}"] = None
                 place = next(at for at, one in enumerate(session.tool_interactions) if one is call)
                 key = (rule.first, *_needed(call, (*rule.same, *rule.from_result)))
                 due[key] = min(due.get(key, (place, rule.first)), (place, rule.first))
@@ -261,15 +388,15 @@ def _not_in_place(compared: CallPairings, calls: Sequence[ToolInteraction]) -> S
     return found if names == counted else calls
 
 
-def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | None, str]:
+def _is_preceded(call: _Call, rule: CallOrder, session: Session) -> tuple[bool | None, str]:
     """Return whether the call that a rule asks for came before a call; if that is unknown, None and why."""
     why = ""
     for first in session.tool_interactions:
         if not is_one(first.tool_name, (rule.first,)) or first.ok is False or not first.ran:
             continue
-        same = same_arguments(first, call, rule.same)
-        result = result_has(first, call, rule.from_result)
-        earlier = ended_before(first, call)
+        same = _same_arguments(first, call, rule.same)
+        result = _result_has(first, call, rule.from_result)
+        earlier = _ended_before(first, call)
         if same and result and earlier:
             return True, ""
         if False not in (same, result, earlier):
@@ -278,12 +405,12 @@ def _is_preceded(call: _Call, rule: Before, session: Session) -> tuple[bool | No
     for requested in session.requested_calls:
         if not is_one(requested.tool_name, (rule.first,)) or requested.start_ns >= call.start_ns:
             continue
-        if same_arguments(requested, call, rule.same) is not False:
+        if _same_arguments(requested, call, rule.same) is not False:
             why = why or only_requested([requested])
     return (None, why) if why else (False, "")
 
 
-def result_has(first: ToolInteraction, call: _Call, names: Sequence[str]) -> bool | None:
+def _result_has(first: ToolInteraction, call: _Call, names: Sequence[str]) -> bool | None:
     """Return whether another call's result has values of a call's arguments, None if that is unknown."""
     if not names:
         return True
@@ -324,7 +451,7 @@ def _lacks(call: _Call, names: Sequence[str]) -> bool:
     return any(name in call.input_arguments and call.input_arguments[name] is None for name in names)
 
 
-def same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | None:
+def _same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | None:
     """Return whether two calls have equal values of arguments, None if these are not recorded.
 
     An argument that one of them does not have is not equal.
@@ -341,7 +468,7 @@ def same_arguments(first: _Call, call: _Call, names: Sequence[str]) -> bool | No
     )
 
 
-def ended_before(first: ToolInteraction, call: _Call) -> bool | None:
+def _ended_before(first: ToolInteraction, call: _Call) -> bool | None:
     """Return whether a call had ended when another began, None if their times do not say so."""
     if not _is_timed(first) or (isinstance(call, ToolInteraction) and not _is_timed(call)):
         return None
@@ -353,6 +480,113 @@ def ended_before(first: ToolInteraction, call: _Call) -> bool | None:
 def _is_timed(call: ToolInteraction) -> bool:
     """Return whether the times of a call are known: those of a span, or of the messages around it."""
     return call.span_id is None or call.latency_s is not None or isinstance(call, PlannedCall)
+
+
+def _too_late(session: Session, rules: Sequence[CallOrder], _: bool, near: Mapping[str, str]) -> Found:
+    """Return the calls after one that rules do not allow before them."""
+    late: dict[int, ToolInteraction] = {}
+    unknown: dict[str, None] = {}
+    for rule in rules:
+        if all(name in near or _calls(session, name) for name in (rule.first, rule.then)):
+            unknown.update(_misspelled((rule.first, rule.then), near))
+        for first, then in _pairs(session, rule):
+            same, after = _same_arguments(first, then, rule.same), _ended_before(first, then)
+            if same and after:
+                late[then.position] = then
+            elif same is not False and after is None:
+                unknown[f"whether {rule.then} came after {rule.first} is not recorded"] = None
+            elif same is None and after:
+                unknown[f"the arguments of {rule.first} or {rule.then} are not recorded"] = None
+    text = ", ".join(f"{rule.then} never after {rule.first}" for rule in rules)
+    return Found(list(late.values()), "; ".join(unknown), f"expected {text}; after it")
+
+
+def _not_followed(session: Session, rules: Sequence[CallOrder], _: bool, near: Mapping[str, str]) -> Found:
+    """Return the calls that others should have followed, and none did."""
+    alone: dict[int, ToolInteraction] = {}
+    unknown: dict[str, None] = {}
+    for rule in rules:
+        unknown.update(_misspelled((rule.first,), near))
+        for first in _done(session, rule.first):
+            answers = [
+                _both(_same_arguments(first, then, rule.same), _ended_before(first, then))
+                for then in _done(session, rule.then)
+            ]
+            requested = [call for call in session.requested_calls if is_one(call.tool_name, (rule.then,))]
+            if True in answers:
+                continue
+            if None in answers:
+                unknown[f"whether {rule.then} followed {rule.first} is not recorded"] = None
+            elif requested:
+                unknown[only_requested(requested)] = None
+            elif rule.then in near:
+                unknown.update(_misspelled((rule.then,), near))
+            else:
+                alone[first.position] = first
+    text = ", ".join(f"{rule.first} followed by {rule.then}" for rule in rules)
+    return Found(list(alone.values()), "; ".join(unknown), f"expected {text}; not so")
+
+
+def _not_told(session: Session, rules: Sequence[Told], _: bool, near: Mapping[str, str]) -> Found:
+    """Return the calls of which no reply from their turn on has a value of the result."""
+    untold: dict[int, ToolInteraction] = {}
+    unknown: dict[str, None] = {}
+    for rule in rules:
+        unknown.update(_misspelled((rule.tool,), near))
+        for call in _done(session, rule.tool):
+            if not call.output_known:
+                unknown[f"the result of {rule.tool} is not recorded"] = None
+                continue
+            value = value_at(call.output, path_in(call.output, rule.value))
+            if value is MISSING or value is None or isinstance(value, bool | dict | list):
+                continue
+            replies = [turn.final_response for turn in session.turns if turn.turn >= (call.turn or 0)]
+            text = value_text(value)
+            if any(reply is not None and contains(reply, text) for reply in replies):
+                continue
+            if None in replies or has_mask(value) or any(map(has_mask, replies)):
+                unknown["a reply that may have it is not recorded, or masked"] = None
+            else:
+                untold[call.position] = call
+    text = ", ".join(f"a reply has {rule.value} of {rule.tool}" for rule in rules)
+    return Found(list(untold.values()), "; ".join(unknown), f"expected that {text}; none after")
+
+
+def _pairs(session: Session, rule: CallOrder) -> Iterator[tuple[ToolInteraction, ToolInteraction]]:
+    for first in _done(session, rule.first):
+        for then in session.tool_interactions:
+            if is_one(then.tool_name, (rule.then,)) and then is not first:
+                yield first, then
+
+
+def _done(session: Session, tool: str) -> Iterator[ToolInteraction]:
+    """Yield the calls of a tool that ran and did not fail."""
+    return (call for call in _calls(session, tool) if call.ok is not False and call.ran)
+
+
+def _calls(session: Session, tool: str) -> list[ToolInteraction]:
+    return [call for call in session.tool_interactions if is_one(call.tool_name, (tool,))]
+
+
+def _misspelled(names: Iterable[str], near: Mapping[str, str]) -> dict[str, None]:
+    """Return why it is unknown what concerns tools, as a set: their names may be others."""
+    return {did_you_mean({name: near[name]}): None for name in names if name in near}
+
+
+def _both(left: bool | None, right: bool | None) -> bool | None:
+    return False if False in (left, right) else None if None in (left, right) else True
+
+
+_CHECKS: Mapping[str, Callable[[Session, Any, bool, Mapping[str, str]], Found]] = MappingProxyType(
+    {
+        "forbidden_tools": _of_forbidden,
+        "at_most": _over_limit,
+        "before": _too_early,
+        "never_after": _too_late,
+        "followed_by": _not_followed,
+        "reply_has": _not_told,
+    }
+)
 
 
 def outcome_of(
@@ -368,11 +602,14 @@ def outcome_of(
     names = listed([call_text(call) for call in calls])
     if unknown:
         return Inconclusive(f"{unknown}; {names}", float(len(calls)))
+    return Score(float(len(calls)), None, f"{what}: {names}", due or _causes(session, calls))
+
+
+def _causes(session: Session, calls: Sequence[ToolInteraction]) -> tuple[Cause, ...]:
     every, counted = session.tool_interactions, set(map(id, calls))
     places = [place for place, call in enumerate(every) if id(call) in counted]
-    causes = due or spans_of_repairs(
+    return spans_of_repairs(
         [Repair(None, place) for place in places],
         call_spans(session, every),
         lambda one: every[one.actual or 0].tool_name,
     )
-    return Score(float(len(calls)), None, f"{what}: {names}", causes)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from spangrade.converters.datasets.call_rules import AtMost, Before, Rule
+from spangrade.converters.datasets.call_rules import CallRule
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.lookalike_letters import plain_form
 
@@ -28,17 +28,9 @@ def is_one(name: str, tools: Collection[str]) -> bool:
     return name in tools or plain_name(name) in map(plain_name, tools)
 
 
-def names_in(rules: Iterable[AtMost | Before]) -> list[str]:
-    """Return the names of the tools that rules of a gate have."""
-    return [
-        name for one in rules for name in ((one.tool,) if isinstance(one, AtMost) else (one.first, one.then))
-    ]
-
-
-def names_of_rule(rule: Rule) -> list[str]:
-    """Return the names of the tools that a rule has."""
-    pairs = [name for one in (*rule.never_after, *rule.followed_by) for name in (one.first, one.then)]
-    return [*names_in((*(rule.at_most or ()), *rule.before)), *pairs, *(one.tool for one in rule.reply_has)]
+def names_in(asked: Mapping[str, Iterable[CallRule]]) -> list[str]:
+    """Return the names of the tools in what is asked of calls, by kind."""
+    return [name for rules in asked.values() for one in rules for name in one.tools]
 
 
 def near_names(session: Session, names: Collection[str]) -> Mapping[str, str]:

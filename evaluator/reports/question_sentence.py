@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from spangrade.converters.datasets.call_rules import Rule
 from spangrade.converters.datasets.forms import described
-from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceToolInteraction
+from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData, ReferenceToolInteraction
 from spangrade.evaluator.metrics.matching import ANY_TEXT
 from spangrade.tracer.base.terminal import counted
 
@@ -52,20 +53,28 @@ def _limits(question: GoldenQuestion) -> Iterator[str]:
     if (further := question.reference("no_further_calls")) is not None:
         tools = "" if further is True else f" of {', '.join(further)}"
         yield f"no other call{tools} was made{aside}"
-    if (forbidden := question.reference("forbidden_tools")) is not None:
+    yield from on_calls(question.reference_data)
+
+
+def on_calls(one: ReferenceData | Rule) -> Iterator[str]:
+    """Yield what a rule, or the references of a question, ask of the calls of a session."""
+    aside = _ASIDE if one.failed_calls else ""
+    if (forbidden := one.forbidden_tools) is not None:
         verb = "was" if len(forbidden.tools) == 1 else "were"
         yield f"{' and '.join(forbidden.tools)} {verb} not called{_ASIDE if forbidden.failed_calls else ''}"
-    for limit in question.reference("at_most") or ():
+    for limit in one.at_most or ():
         yield f"{limit.tool} was called at most {counted(limit.calls, 'time')}{aside}"
-    for rule in question.reference("before") or ():
-        yield f"each {rule.then} came after {rule.first}{_same(rule.same)}{aside}"
+    for rule in one.before or ():
+        yield f"each {rule.then} came after {rule.first}{rule.shared}{aside}"
+    for rule in one.never_after or ():
+        yield f"no {rule.then} came after {rule.first}{rule.shared}"
+    for rule in one.followed_by or ():
+        yield f"each {rule.first} was followed by {rule.then}{rule.shared}"
+    for told in one.reply_has or ():
+        yield f"a reply has {told.value} of {told.tool}"
 
 
 _ASIDE = " (failed calls aside)"
-
-
-def _same(names: tuple[str, ...]) -> str:
-    return f" with the same {', '.join(names)}" if names else ""
 
 
 def _replies(question: GoldenQuestion) -> Iterator[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from spangrade.converters.datasets.call_rules import KINDS, Rule, same_text
+from spangrade.evaluator.reports.question_sentence import on_calls
 from spangrade.evaluator.review.mining.call_rules import MinedRule
 
 
@@ -14,7 +14,7 @@ def rule_rows(mined: Iterable[MinedRule]) -> list[dict[str, Any]]:
     return [
         {
             "rule": one.rule.name,
-            "asks": rule_text(one.rule),
+            "asks": "; ".join(on_calls(one.rule)),
             "draft": one.rule.draft,
             "sessions": one.rule.support,
             "break_it": one.rule.violators,
@@ -23,14 +23,3 @@ def rule_rows(mined: Iterable[MinedRule]) -> list[dict[str, Any]]:
         }
         for one in mined
     ]
-
-
-def rule_text(rule: Rule) -> str:
-    """Return what a rule asks for in words."""
-    texts: Mapping[str, Any] = {kind: getattr(rule, kind) for kind in KINDS}
-    parts = [str(one) for one in texts["before"]]
-    parts += [f"at most {one.calls} {one.tool}" for one in texts["at_most"] or ()]
-    parts += [f"{one.then} never after {one.first}{same_text(one.same)}" for one in texts["never_after"]]
-    parts += [f"{one.first} is followed by {one.then}{same_text(one.same)}" for one in texts["followed_by"]]
-    parts += [f"a reply has {one.value} of {one.tool}" for one in texts["reply_has"]]
-    return "; ".join(parts)

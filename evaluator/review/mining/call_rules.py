@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from spangrade.converters.datasets.call_rules import AtMost, Before, CallOrder, Rule, Told
+from spangrade.converters.datasets.call_rules import AtMost, CallOrder, Rule, Told
 from spangrade.converters.datasets.golden import distinct_name
-from spangrade.evaluator.metrics.call_rules import value_text, values_in
+from spangrade.evaluator.metrics.call_rules import broken_by, triggers, value_text, values_in
 from spangrade.evaluator.metrics.metric import Score
 from spangrade.evaluator.metrics.reply_texts import folded, has_text
-from spangrade.evaluator.metrics.rules import broken_by, triggers
 from spangrade.evaluator.session import Session, ToolInteraction
 from spangrade.tracer.base.canonical_json import canonical
 
@@ -195,7 +194,7 @@ class _Learned:
                 same = self._names(self._same[pair], then, of)
                 taken = () if same else self._names(self._from_result[pair], then, of)
                 name = f"{first}-before-{then}"
-                yield _rule(name, before=[Before(first, then, same, taken)])
+                yield _rule(name, before=[CallOrder(first, then, same, taken)])
         for tool, number in sorted(self._most.items()):
             if self._calling[tool] >= least and 0 < number <= _HIGHEST_LIMIT:
                 yield _rule(
@@ -267,12 +266,12 @@ def _texts_of(result: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def _without_implied(rules: Sequence[Rule]) -> Iterator[Rule]:
     """Yield rules without an order of two tools that follows from the orders of both with a third."""
-    before = {(one.first, one.then): one for rule in rules for one in rule.before}
+    before = {(one.first, one.then): one for rule in rules for one in rule.before or ()}
     after: dict[str, set[str]] = defaultdict(set)
     for first, then in before:
         after[first].add(then)
     for rule in rules:
-        for one in rule.before:
+        for one in rule.before or ():
             between = (name for name in after[one.first] if one.then in after[name])
             if not (one.same or one.from_result) and any(one.first not in after[name] for name in between):
                 break

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from spangrade.converters.datasets.call_rules import AtMost, Rule
+from spangrade.converters.datasets.call_rules import Rule
 from spangrade.converters.datasets.files import write_text
 from spangrade.converters.datasets.golden import distinct_name
 from spangrade.tracer.base.errors import InputError
@@ -38,21 +38,17 @@ def add_rules(file: Path, known: Iterable[Rule], rules: Iterable[Rule]) -> list[
 
 def rule_toml(rule: Rule) -> str:
     """Return the lines of a rule in TOML, without those that have their defaults."""
-    lines = [
-        f"{name} = {_value(value)}\n"
-        for name in Rule.model_fields
-        if (value := getattr(rule, name)) not in (None, False, [], ())
-        or (name in ("violators", "false_alarms") and value is not None)
-    ]
-    return "".join(lines)
+    given = rule.model_dump(mode="json", exclude_defaults=True)
+    return "".join(f"{name} = {_value(value)}\n" for name, value in given.items())
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, tuple) and all(isinstance(one, AtMost) for one in value):
-        return f"{{{', '.join(f'{json.dumps(one.tool)} = {one.calls}' for one in value)}}}"
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, str | bool | int | float):
-        return json.dumps(value, ensure_ascii=False)
-    given = [(name, getattr(value, name)) for name in value.__slots__]
-    return f"{{{', '.join(f'{name} = {_value(one)}' for name, one in given if one != ())}}}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else json.dumps(name, ensure_ascii=False)

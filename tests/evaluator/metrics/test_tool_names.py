@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spangrade.converters.datasets.call_rules import Rule
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.metrics import Inconclusive, Outcome, Score, load_metrics, parse_metric
-from spangrade.evaluator.metrics.rules import broken_by
+from spangrade.evaluator.metrics.call_rules import broken_by
 from spangrade.evaluator.metrics.tool_names import near_of
 from spangrade.evaluator.session import Session
 

@@ -63,7 +63,7 @@ def test_rules_that_are_written_are_read_as_they_were(tmp_path: Path) -> None:
         ),
         (
             'name = "a"',
-            "rules[0]: the rule a asks for nothing; expected one of before, at_most, never_after,",
+            "rules[0]: the rule a asks for nothing; expected one of forbidden_tools, at_most, before,",
         ),
         (
             'name = "a"\nbefore = [["a"]]',
