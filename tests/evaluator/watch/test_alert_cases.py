@@ -31,7 +31,8 @@ INSERT INTO derived.sessions BY NAME
 SELECT 0 AS batch, stream || '-' || period || '-' || n AS session_id, 'conversation' AS session_id_source,
     origin, from_ns + (n * length_ns) // sessions AS start_ns, '["' || stream || '"]' AS agents,
     true AS complete, false AS sampled, cost * (1 + n % 3 / 10) AS cost_usd, latency AS total_s,
-    tokens AS input_tokens, tokens AS output_tokens, stream AS service_name, $zeros
+    tokens AS input_tokens, tokens AS output_tokens, stream AS service_name, stream AS agent_version,
+    stream AS environment, $zeros
 FROM (SELECT *, unnest(range(sessions)) AS n FROM (SELECT unnest($rows, recursive := true)))
 """
 VERDICTS = """
@@ -45,6 +46,12 @@ FROM (
     FROM derived.sessions JOIN (SELECT unnest($rows, recursive := true)) AS rows
         ON starts_with(session_id, rows.stream || '-' || rows.period || '-')
 )
+"""
+SCORES = """
+INSERT INTO scores BY NAME
+SELECT run_id, session_id, 'tool_success_rate' AS metric, if(verdict = 'failed', 0.5, 1.0) AS value,
+    'score' AS outcome
+FROM verdicts WHERE session_id NOT IN (SELECT session_id FROM scores)
 """
 WATCHED = """
 INSERT INTO watched BY NAME
@@ -67,6 +74,7 @@ def add(store: Store, streams: dict[str, Any], period: str, from_ns: int, length
     store.query(ADDED.replace("$zeros", zeros), {"rows": rows})
     reason = "tool_success_rate: 0.5, expected >= 1: failed: lookup <now> & then"
     store.query(VERDICTS, {"rows": rows, "reason": reason, "bad": bad})
+    store.query(SCORES)
     store.query(WATCHED, {"gates": GATES})
 
 
