@@ -10,7 +10,7 @@ SELECT sessions.* REPLACE (
 FROM derived.sessions LEFT JOIN (
     SELECT
         session_id, model, avg(latency_s) AS latency_s,
-        if(bool_or(cost_usd IS NULL AND NOT unanswered), NULL, sum(cost_usd)) AS cost_usd,
+        if(bool_or(cost_usd IS NULL AND NOT unanswered), NULL, fsum(cost_usd)) AS cost_usd,
         if(bool_or(input_tokens IS NULL AND NOT unanswered), NULL, sum(input_tokens)) AS input_tokens,
         if(bool_or(output_tokens IS NULL AND NOT unanswered), NULL, sum(output_tokens)) AS output_tokens
     FROM derived.llm_calls GROUP BY session_id, model

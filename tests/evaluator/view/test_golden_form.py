@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from command_line import Spangrade
 from made_once import copy_of, made_once
-from otlp_sessions import Call, Said, write_sessions
+from otlp_sessions import Call, Said, write_golden, write_sessions
 from pages import dangers, parsed_part
 from serving import Answer, Served, serving
 
@@ -93,6 +93,41 @@ def test_what_failed_is_struck_out_and_what_passed_is_expected(db: Path) -> None
     )
     assert set(form_fields(bad)) == {"id", "call-0", "keep-0", "call-1", "reply"}
     assert set(form_fields(good)) == {"id", "call-0", "keep-0", "call-1", "keep-1", "reply", "keep-reply"}
+
+
+def test_calls_that_the_failed_question_expects_are_due_as_far_as_the_session_went(tmp_path: Path) -> None:
+    def asked(*inputs: str) -> dict[str, Any]:
+        return {"id": "q", "user_inputs": list(inputs), "reference_tool_interactions": reference}
+
+    reference = [
+        {"tool_name": "look_up", "input_arguments": {"order": "A1"}},
+        {"tool_name": "refund", "input_arguments": {"amount": 5}},
+        {"tool_name": "close"},
+    ]
+    forms = []
+    for number, (inputs, calls) in enumerate(
+        [
+            (("Refund A1",), [look_up()]),
+            (("Refund A1",), [look_up(), refund(6), Call("close", {"order": "A1"})]),
+            (("Refund A1", "Close it"), [look_up(), refund(6)]),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        database = package.open(folder / "s.duckdb", settings=None)
+        database.import_files(
+            write_sessions(folder / "s.jsonl", [("s", [Said("Refund A1", "Done.", calls)])])
+        )
+        database.grade(write_golden(folder / "golden.json", asked(*inputs)))
+        with Store.open(folder / "s.duckdb", read_only=True) as store:
+            session = stored_session(store, "s")
+            form = golden_form(store, session)
+            forms.append((form.due, tried(store, session, form_fields(form)).problem))
+    assert forms == [
+        (('refund {"amount": 5}', "close"), ""),
+        (('refund {"amount": 5}',), ""),
+        ((), "it is passed on the session, not failed: say what should have happened"),
+    ]
 
 
 def test_the_form_and_the_command_make_one_question(

@@ -96,13 +96,13 @@ PAGES: dict[str, list[Table]] = {
             USAGE.format("Cost", "cost_usd"),
         ),
     ],
-    "/trends?since=2026-01-01&until=2027-01-01": [
+    "/trends?series=version&since=2026-01-01&until=2027-01-01": [
         Table(
             "Numbers by day and version",
             (words, words, count, count, count, percent, usd, usd, count, count, seconds, seconds, count),
             f"""SELECT started_at::DATE, coalesce(agent_version, '–'), count(*), count(shown),
-                count_if(shown = 'passed'), count_if(shown = 'passed') / count(shown), avg(cost_usd),
-                sum(cost_usd), count(*) - count(cost_usd), sum(input_tokens + output_tokens), {PERCENTILES},
+                count_if(shown = 'passed'), count_if(shown = 'passed') / count(shown), favg(cost_usd),
+                fsum(cost_usd), count(*) - count(cost_usd), sum(input_tokens + output_tokens), {PERCENTILES},
                 count_if(errors > 0)
             FROM sessions LEFT JOIN {SHOWN} USING (session_id) WHERE started_at >= '2026-01-01'
             GROUP BY 1, 2 ORDER BY 1 DESC, 2""".format("total_s"),

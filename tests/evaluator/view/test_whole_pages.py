@@ -53,7 +53,7 @@ PAGES: Mapping[str, Mapping[str, str]] = {
         "sessions_filtered": "/sessions?q=verdict%3Afailed+cost%3E0&min_latency=1&sort=latency",
         "tools": "/tools",
         "tools_by_version": "/tools?by=version",
-        "trends": "/trends?since=2026-01-01&until=2027-01-01",
+        "trends": "/trends?series=version&since=2026-01-01&until=2027-01-01",
         "runs": "/runs",
         "run": "/run/after?against=before",
         "run_rows": "/run/after/rows?against=before&skip=100",

@@ -6,12 +6,15 @@ The question and its proof are those of `spangrade convert SESSION --failed`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.database import app
 from spangrade.evaluator.derive import load
+from spangrade.evaluator.grading.stored_grades import latest_grade
+from spangrade.evaluator.grading.stored_questions import stored_questions_of
+from spangrade.evaluator.metrics.matching import first_difference
 from spangrade.evaluator.reports.html.session_source import stored_session
 from spangrade.evaluator.reports.question_sentence import passes_if
 from spangrade.evaluator.review.call_lines import call_line, call_of_line
@@ -28,7 +31,8 @@ MAX_CALLS = 200
 MAX_PASSING = 20  # sessions that pass, on which a question is tried
 MATCHES = ("meaning", "contains", "exact", "pattern")
 _NOT_EXPECTED = "it is not expected"
-_REPLY, _STATE = "reference_response", "reference_state_variables"
+_CALLS, _REPLY = "reference_tool_interactions", "reference_response"
+_STATE = "reference_state_variables"
 
 
 class CallRow(NamedTuple):
@@ -47,13 +51,14 @@ class GoldenForm(NamedTuple):
     """What the form begins with; `problem` says why there is none.
 
     The reply and the state at the end are None where none is recorded, and expected unless the session
-    failed.
+    failed. `due` are the calls, a line each, that the question it failed expects and that it did not make.
     """
 
     problem: str = ""
     question_id: str = ""
     is_failed: bool = False
     calls: tuple[CallRow, ...] = ()
+    due: tuple[str, ...] = ()
     reply: str | None = None
     state: str | None = None
 
@@ -87,9 +92,30 @@ def golden_form(store: Store, session: Session) -> GoldenForm:
             for index, call in enumerate(session.tool_interactions)
             if call.ran
         ),
+        tuple(_due(store, session, struck)) if failure.is_failed else (),
         data.get(_REPLY),
         _written(data[_STATE]) if _STATE in data else None,
     )
+
+
+def _due(store: Store, session: Session, struck: Collection[int]) -> Iterator[str]:
+    grade = latest_grade(store, session.session_id)
+    if grade is None or grade.question_id is None:
+        return
+    question = stored_questions_of(store, grade.run_id, [grade.question_id]).get(grade.question_id)
+    if question is None or len(session.turns) < len(question.user_inputs):
+        return  # the calls of a turn that never began are not due
+    made = [one for index, one in enumerate(session.tool_interactions) if one.ran and index not in struck]
+    for reference in question.reference(_CALLS) or ():
+        name, expected = reference.tool_name, reference.input_arguments
+        for call in made:
+            if call.tool_name == name and (
+                expected is None or first_difference(expected, call.input_arguments) is None
+            ):
+                made.remove(call)
+                break
+        else:
+            yield name if expected is None else f"{name} {_written(expected)}"
 
 
 def form_part(store: Store, session_id: str) -> tuple[str, dict[str, Any]]:
@@ -108,6 +134,8 @@ def form_part(store: Store, session_id: str) -> tuple[str, dict[str, Any]]:
 def form_fields(form: GoldenForm) -> dict[str, str]:
     """Return what a form sends before anything is changed in it."""
     fields = {"id": form.question_id}
+    if form.due:
+        fields["calls"] = "\n".join(form.due)
     for row in form.calls:
         fields[f"call-{row.number}"] = row.line
         if not row.why:

@@ -7,8 +7,8 @@ SELECT
     count(*) AS sessions,
     count(verdict) AS graded,
     count(*) FILTER (verdict = 'passed') AS passed,
-    avg(cost_usd) AS mean_cost_usd,
-    sum(cost_usd) AS cost_usd,
+    favg(cost_usd) AS mean_cost_usd,  -- the same whatever order sessions are read in
+    fsum(cost_usd) AS cost_usd,
     count(cost_usd) AS known_costs,
     count(*) - count(cost_usd) AS unknown_costs,
     sum(input_tokens + output_tokens) AS tokens,

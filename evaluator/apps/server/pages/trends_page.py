@@ -55,9 +55,10 @@ def trends_page(
 ) -> dict[str, Any]:
     """Return the values of `trends.html`: the last 90 days with sessions, or those that a URL asks for.
 
-    Its parameters are the header's filters, and `series`, one of `SERIES`, or `metric`, for one by day; the
-    form has both as `show`. With `only` the sessions are among those of these ids. Raises InputError for
-    one that is not a time, a series, an origin or a metric.
+    Without a series it is by version or, if there is only one, by model. Its parameters are the header's
+    filters, and `series`, one of `SERIES`, or `metric`, for one by day; the form has both as `show`. With
+    `only` the sessions are among those of these ids. Raises InputError for one that is not a time, a series,
+    an origin or a metric.
     """
     shown, _, what = texts.get("show", "").partition(":")  # as the form has it
     asked = {**texts, shown: what} if shown in _OWN else texts
@@ -69,7 +70,9 @@ def trends_page(
     newest = time.time_ns() if newest is None else newest
     until = parse_time(given["until"]) if "until" in given else newest + 1
     since = parse_time(given["since"]) if "since" in given else (until - _DAYS * _DAY_NS) // _DAY_NS * _DAY_NS
-    series = given.get("series", "version")
+    versions = known.replace("$end(start_ns)", "count(DISTINCT agent_version)")
+    ((several,),) = store.query(versions, dict(chosen.parameters))
+    series = given.get("series") or ("version" if several > 1 else "model")
     if series not in SERIES:
         raise InputError(f"series: {series[:80]!r}; expected one of {', '.join(SERIES)}")
     values: dict[str, Any] = {
