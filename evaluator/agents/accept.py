@@ -60,7 +60,9 @@ def accept(golden: Path, run: Run, sessions: Iterable[Session]) -> Accepted:
         for key in failed:
             value = _value(key, question, session)
             if value is None:
-                left.append(f"{one.question_id}: {key} is for its author to change: {one.reason}")
+                # The id is no reference: the conversation itself failed.
+                by_author = "" if key == "id" else f"{key} is for its author to change: "
+                left.append(f"{one.question_id}: {by_author}{one.reason}")
             else:
                 path = (key,) if key in question else ("reference_data", key)
                 edits.setdefault(one.question_id, []).append(Edit(path, value))

@@ -7,10 +7,12 @@ is a key of `tests/cases/lines` with `null`. Those of a story are run one after 
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -102,11 +104,11 @@ def test_a_command_prints_what_it_is_to_print(database: str, spangrade: Spangrad
 # Of what a command makes: sizes and ids.
 OF_STORIES = (
     (re.compile(r"\b\d+\.\d (?=MB\b)"), "SIZE "),
-    (re.compile(r"(?<=q-)[0-9a-f]{6,8}\b|(?<=answer@)[0-9a-f]{8}\b"), "ID"),
+    (re.compile(r"(?<=q-)[0-9a-f]{6,8}\b|(?<=[a-z]-)[0-9a-f]{8}\b|(?<=answer@)[0-9a-f]{8}\b"), "ID"),
     (re.compile(r"(?<![.\w])[0-9a-f]{16}\b|(?<=│ )[0-9a-f]{8}(?= │)"), "ID"),
 )
 OF_OPTIONS = {"some_values": some_values, "labelled": labelled, "two_hundred": two_hundred}
-WHOLE = 45  # lines of what one of the lines prints
+WHOLE = 110  # lines of what one of the lines prints
 
 
 def printed(
@@ -138,13 +140,19 @@ def test_each_option_changes_what_is_printed(database: str, spangrade: Spangrade
 def test_a_story_of_commands_leaves_what_it_is_to_leave(
     file: Path, spangrade: Spangrade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lines of a file, in their order, in a folder with the sample, two runs of it and labels."""
+    """The lines of a file, in their order, in a folder with the sample, two runs of it and labels.
+
+    What is in a folder of the file's name is there, too.
+    """
     monkeypatch.chdir(fill(tmp_path))
+    for more in file.with_suffix("").glob("*"):
+        shutil.copy(more, tmp_path)
     monkeypatch.setenv("SPANGRADE_DB", "s.duckdb")
-    found = {
-        part: {
-            line: printed(spangrade(*shlex.split(line)), tmp_path, (*CHANGING, *OF_STORIES)) for line in lines
-        }
-        for part, lines in json.loads(file.read_text("utf-8")).items()
-    }
+    found: dict[str, dict[str, list[str]]] = {}
+    for part, lines in json.loads(file.read_text("utf-8")).items():
+        found[part] = {}
+        for line in lines:
+            monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+            done = spangrade(*shlex.split(line))
+            found[part][line] = printed(done, tmp_path, (*CHANGING, *OF_STORIES))
     compare(file, found)
