@@ -97,7 +97,7 @@ def test_a_slot_says_when_it_is() -> None:
         "week": "2026-01-01 to 2026-01-07",
     }
     names = names_axis("model", ["a", "b"])
-    assert (names.slots, names.slot_of, names.is_time) == ((Slot("a"), Slot("b")), {"a": 0, "b": 1}, False)
+    assert (names.slots, names.slot_of) == ((Slot("a"), Slot("b")), {"a": 0, "b": 1})
 
 
 def test_slots_are_as_long_as_a_picture_can_show() -> None:

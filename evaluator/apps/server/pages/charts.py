@@ -55,11 +55,6 @@ class Axis(NamedTuple):
     slot_of: Mapping[Any, int]
 
     @property
-    def is_time(self) -> bool:
-        """Whether the slots are times, which follow each other."""
-        return self.slots[0].at is not None
-
-    @property
     def range(self) -> str:
         """From when to when it is, as a text: the last day, or the hour at which it ends."""
         first, last = self.slots[0], self.slots[-1]
