@@ -198,7 +198,7 @@ def _bodies(read: Iterable[ReadSession | None], links: ReportLinks, max_detailed
         body = ""
         for limits in (_LIMITS if number < max_detailed else _LIMITS._replace(with_golden=False), _SHORT):
             if one is not None:
-                body = session_html(one, links, limits, f"s{number}-", "report_session.html")
+                body = session_html(one, links, limits, f"s{number}-")
             if len(body) <= _MAX_SESSION_BYTES:
                 break
         yield body

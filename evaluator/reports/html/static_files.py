@@ -127,16 +127,21 @@ def session_html(
     links: Links,
     limits: TextLimits,
     prefix: str = "",
-    template: str = "session_body.html",
+    template: str = "report_session.html",
+    run_id: str = "",
 ) -> str:
-    """Return the body of a session's page as it is in a file."""
+    """Return a session as it is in a file of several or, by `export_session.html`, as a file of its own.
+
+    `run_id` is the run to whose page that leads, "" if there is none.
+    """
     values: Mapping[str, Any] = {
         "page": page_of(read.source, limits),
         "session_id": read.source.session.session_id,
         "prefix": prefix,
         "details": read.details,
+        "run_id": run_id,
     }
-    return render(template, values, links)
+    return file_html(template, values, links)
 
 
 def file_html(template: str, values: Mapping[str, Any], links: Links) -> str:

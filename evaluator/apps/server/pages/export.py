@@ -7,8 +7,6 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-from markupsafe import Markup
-
 from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.grading.run_list import LATEST, find_run_id
@@ -19,7 +17,6 @@ from spangrade.evaluator.reports.html.run_summary import SessionRow, run_summary
 from spangrade.evaluator.reports.html.static_files import (
     Opened,
     ReadSession,
-    file_html,
     read_sessions,
     session_html,
 )
@@ -29,7 +26,7 @@ from spangrade.tracer.store.stored import Stored
 
 MAX_SESSIONS = 20_000  # that have a page, and the most questions in the index
 
-_LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, on_demand=False)
+LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, on_demand=False)
 _SHORT = TextLimits(longest=4_000, items=200, bars=500, on_demand=False)
 _MAX_PAGE_BYTES = 10_000_000  # a larger page is shortened
 _LONGEST_NAME = 100  # characters; file systems end at 255 bytes
@@ -106,10 +103,8 @@ def _write(opened: Opened, folder: Path, run_id: str | None) -> int:
 
 
 def _write_session(read: ReadSession, row: SessionRow, run_id: str, links: SiteLinks, folder: Path) -> None:
-    for limits in (_LIMITS, _SHORT):
-        body = session_html(read, links, limits, template="report_session.html")
-        if len(body) <= _MAX_PAGE_BYTES:
+    for limits in (LIMITS, _SHORT):
+        page = session_html(read, links, limits, template="export_session.html", run_id=run_id)
+        if len(page) <= _MAX_PAGE_BYTES:
             break
-    values = {"session_id": row.session_id, "run_id": run_id, "body": Markup(body)}  # noqa: S704 (rendered)
-    page = file_html("export_session.html", values, links)
     create_text(folder / "session" / file_name(row.session_id or ""), page)

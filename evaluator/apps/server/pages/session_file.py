@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
-from markupsafe import Markup
 from pydantic import ValidationError
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.evaluator.apps.server.pages.export import SiteLinks
+from spangrade.evaluator.apps.server.pages.export import LIMITS, SiteLinks
 from spangrade.evaluator.derive.sync.recorded import Row
 from spangrade.evaluator.reports.html.session_page import SpanField, span_fields
 from spangrade.evaluator.reports.html.session_source import json_record, session_source
-from spangrade.evaluator.reports.html.static_files import ReadSession, file_html, session_html
-from spangrade.evaluator.reports.html.texts import TextLimits
+from spangrade.evaluator.reports.html.static_files import ReadSession, session_html
 from spangrade.evaluator.reports.json import external_score_json
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.terminal import printable_json
@@ -23,7 +21,6 @@ from spangrade.tracer.store import Store
 
 Kind = Literal["html", "json"]
 
-_LIMITS = TextLimits(longest=100_000, items=2_000, bars=2_000, on_demand=False)
 _LONGEST = 20_000  # characters of an attribute
 _T = TypeVar("_T")
 
@@ -69,14 +66,7 @@ def session_file(
         given = [external_score_json(one) for one in source.given]
         made = {**source.session.to_json(), "grade": grade, "external_scores": given}
         return printable_json(dumps(redaction.value(made) if redaction else made, indent=True)) + "\n"
-    links = _FileLinks()
-    body = session_html(ReadSession(source, details), links, _LIMITS, template="report_session.html")
-    values = {
-        "session_id": source.session.session_id,
-        "run_id": "",
-        "body": Markup(body),  # noqa: S704 (rendered)
-    }
-    return file_html("export_session.html", values, links)
+    return session_html(ReadSession(source, details), _FileLinks(), LIMITS, template="export_session.html")
 
 
 def _redacted(value: _T, redaction: Redaction) -> _T:
