@@ -1025,7 +1025,7 @@ class Database:
         from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
         from spangrade.evaluator.grading.selection import chosen_ids
         from spangrade.evaluator.statistics.clusters import FAILING
-        from spangrade.evaluator.statistics.comparison.stored_sample import sessions_of_run, shown_sessions
+        from spangrade.evaluator.statistics.comparison.graded import sessions_of_run, shown_sessions
         from spangrade.evaluator.statistics.failure_causes.causes import ranked
         from spangrade.evaluator.statistics.failure_causes.groups import explain
 

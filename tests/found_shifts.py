@@ -22,7 +22,8 @@ import scipy
 from coverage_of_intervals import binary, rating, recall
 
 from spangrade.evaluator.statistics.comparison.compare import Change, compare
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample
+from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample
 
 QUESTIONS = 400
 SHIFT = 0.15

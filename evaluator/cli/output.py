@@ -82,7 +82,12 @@ def show_run(
     from spangrade.evaluator.reports.tables import run_tables
 
     more = _database_option(opened)
-    lines = head_of_run(run, compared, flips, stored=opened.stored, code=code, more=more, again=again)
+    if compared is None:
+        lines = head_of_run(run, flips, stored=opened.stored, code=code, more=more, again=again)
+    else:
+        from spangrade.evaluator.reports.comparison_head import head_of_compared_run
+
+        lines = head_of_compared_run(run, compared, stored=opened.stored, code=code, more=more, again=again)
     out = console()
     out.print(shown(lines), soft_wrap=True)
     if (tables := run_tables(run, every=every)) is not None:
@@ -114,7 +119,8 @@ def show_sent(sent: SentScores | None) -> None:
 
 def show_comparison(opened: Database, compared: Compared, code: ExitCode, *, every: bool) -> None:
     """Print the ten lines of a comparison; with `every`, all else that it has."""
-    from spangrade.evaluator.reports.headline import head_of_comparison, shown
+    from spangrade.evaluator.reports.comparison_head import head_of_comparison
+    from spangrade.evaluator.reports.headline import shown
 
     out = console()
     out.print(shown(head_of_comparison(compared, code, opened.stored)), soft_wrap=True)

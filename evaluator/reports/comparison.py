@@ -12,21 +12,22 @@ from rich.text import Text
 
 from spangrade.converters.datasets.files import create_text, replacing, writing
 from spangrade.evaluator.grading.run import Run
-from spangrade.evaluator.reports.headline import (
-    as_markdown,
+from spangrade.evaluator.reports.comparison_head import (
     found_text,
+    head_of_compared_run,
     head_of_comparison,
-    head_of_run,
     headlines,
     left_out,
 )
+from spangrade.evaluator.reports.headline import as_markdown
 from spangrade.evaluator.reports.junit import write_conditions
 from spangrade.evaluator.reports.markdown import MAX_METRICS, MAX_NAME, code, table_lines
 from spangrade.evaluator.reports.tables import cell, p_value_text
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange
 from spangrade.evaluator.statistics.comparison.condition import Compared, ConditionOutcome, ConditionResult
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.sample import Graded, Replayed, is_judged
+from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.sample import Replayed, is_judged
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.terminal import counted
@@ -162,7 +163,7 @@ def write_comparison(
     if run is None:
         head = head_of_comparison(compared, code, stored)
     else:
-        head = head_of_run(run, compared, stored=stored, code=code if compared.conditions else None)
+        head = head_of_compared_run(run, compared, stored=stored, code=code if compared.conditions else None)
     with replacing(folder) as new, writing(folder):
         create_text(new / "comparison.json", dumps(comparison_json(*compared), indent=True))
         create_text(new / "comparison.md", comparison_markdown(*compared, head=as_markdown(head)))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import unified_diff
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from spangrade.evaluator.derive import load_sessions
+from spangrade.evaluator.reports.changed_lines import differing, stored_sessions
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
 from spangrade.evaluator.session import Session
-from spangrade.evaluator.statistics.comparison.compare import Comparison, Flip
-from spangrade.evaluator.statistics.comparison.sample import Graded
-from spangrade.tracer.base.canonical_json import dumps
-from spangrade.tracer.base.errors import SpangradeError
 from spangrade.tracer.store.stored import Stored
+
+if TYPE_CHECKING:
+    from spangrade.evaluator.statistics.comparison.compare import Comparison, Flip
+    from spangrade.evaluator.statistics.comparison.graded import Graded
 
 MAX_LISTED = 20
 MAX_WHOLE = 6  # questions that flipped: the lines that changed are shown of no more
 MAX_LINES = 12  # of these of a question
-MAX_LINE = 200  # characters
 
 
 def flips_of(comparison: Comparison) -> list[Flip]:
@@ -54,7 +53,7 @@ def flip_lines(flips: Sequence[Flip], stored: Stored) -> Text:
     """
     lines = []
     ids = [one for flip in flips for one in sessions_of(flip)] if len(flips) <= MAX_WHOLE else []
-    sessions = _stored_sessions(ids, stored) if ids else {}
+    sessions = stored_sessions(ids, stored) if ids else {}
     for flip in flips[:MAX_LISTED]:
         lines.append(_line(flip))
         before, after = map(sessions.get, sessions_of(flip))
@@ -62,34 +61,6 @@ def flip_lines(flips: Sequence[Flip], stored: Stored) -> Text:
     if len(flips) > MAX_LISTED:
         lines.append(Text(f"and {len(flips) - MAX_LISTED} more"))
     return Text("\n").join(lines) if lines else Text("no question flipped")
-
-
-def lines_that_differ(before: str, after: str, stored: Stored) -> list[tuple[str, str]]:
-    """Return the lines that differ between two sessions, each with `-` (the first's) or `+`.
-
-    There is none if one of the two is not stored.
-    """
-    found = _stored_sessions([before, after], stored)
-    if before not in found or after not in found:
-        return []
-    return [(line[0], line[1:]) for line in _diff(found[before], found[after], context=0)]
-
-
-def _diff(before: Session, after: Session, context: int) -> list[str]:
-    return [
-        line
-        for line in unified_diff(_spoken(before), _spoken(after), n=context, lineterm="")
-        if not line.startswith(("---", "+++", "@@"))
-    ]
-
-
-def _stored_sessions(ids: Sequence[str], stored: Stored) -> dict[str, Session]:
-    """Return those of the sessions that are stored, by id."""
-    try:
-        with stored.reading() as store:
-            return {session.session_id: session for session in load_sessions(store, ids).decoded()}
-    except SpangradeError:
-        return {}
 
 
 def _line(flip: Flip) -> Text:
@@ -110,23 +81,9 @@ def _verdict(sessions: Sequence[Graded]) -> Text:
 
 def _changed_lines(before: Session, after: Session) -> list[Text]:
     """Return what differs between two sessions: `-` is the first's alone, `+` the second's."""
-    found = _diff(before, after, context=1)
+    found = differing(before, after, context=1)
     lines = [cell(f"  {line}", newline=" ") for line in found[:MAX_LINES]]
     for line in lines:
         line.stylize({"-": "red", "+": "green"}.get(line.plain[2], ""))
     more = [Text(f"  and {len(found) - MAX_LINES} more lines")] if len(found) > MAX_LINES else []
     return [*lines, *more]
-
-
-def _spoken(session: Session) -> list[str]:
-    """Return what the user and the agent said, and which tools it called, a line each."""
-    lines = []
-    for number, turn in enumerate(session.turns, 1):
-        lines.append(f"user: {turn.user_input or ''}")
-        lines += [
-            f"{call.tool_name} {dumps(call.input_arguments)} → {dumps(call.output)}"
-            for call in session.tool_interactions
-            if call.turn == number
-        ]
-        lines.append(f"agent: {turn.final_response or ''}")
-    return [" ".join(line.split())[:MAX_LINE] for line in lines]

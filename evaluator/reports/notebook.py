@@ -112,7 +112,8 @@ def sessions_html(db: Database, *, failed: bool = False) -> str:
 def comparison_html(compared: Compared) -> str:
     """Return a comparison: the lines that head it, and all metrics and questions that flipped."""
     from spangrade.evaluator.reports.comparison import comparison_tables
-    from spangrade.evaluator.reports.headline import head_of_comparison, shown
+    from spangrade.evaluator.reports.comparison_head import head_of_comparison
+    from spangrade.evaluator.reports.headline import shown
 
     head = head_of_comparison(compared, compared.exit_code())
     return html_of(shown(head), comparison_tables(*compared))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
-from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.comparison.graded import Graded
 
 FAILING = (Verdict.FAILED, Verdict.BROKEN)
 _EXAMPLES = 2

@@ -20,8 +20,8 @@ from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.grading.stored_questions import stored_questions_of
 from spangrade.evaluator.reports.clusters import cluster_json
 from spangrade.evaluator.reports.comparison import comparison_json
+from spangrade.evaluator.reports.comparison_head import head_of_comparison
 from spangrade.evaluator.reports.findings import by_kind
-from spangrade.evaluator.reports.headline import head_of_comparison
 from spangrade.evaluator.reports.html.grid_page import NONE, GridColumn, GridRow, grid_page
 from spangrade.evaluator.reports.html.sessions_page import cursor_of, sessions_page
 from spangrade.evaluator.reports.json import metric_json, stored_run_json

@@ -29,6 +29,7 @@ from spangrade.evaluator.statistics.comparison.differences import (
     unpaired_difference,
 )
 from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
+from spangrade.evaluator.statistics.comparison.graded import Graded
 from spangrade.evaluator.statistics.comparison.judge_error import MeasuredError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
 from spangrade.evaluator.statistics.comparison.pairs import (
@@ -38,14 +39,7 @@ from spangrade.evaluator.statistics.comparison.pairs import (
     common_questions,
     pairs_of,
 )
-from spangrade.evaluator.statistics.comparison.sample import (
-    PASSED,
-    Graded,
-    Measured,
-    Sample,
-    is_judged,
-    measured,
-)
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample, is_judged, measured
 from spangrade.evaluator.statistics.intervals import ERROR, ScipyMissingError
 from spangrade.tracer.base.errors import InputError
 

@@ -11,23 +11,9 @@ from typing import NamedTuple, TypeVar
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.statistics.agreement.statistics import Confusion
+from spangrade.evaluator.statistics.comparison.graded import Graded
 
 PASSED = "passed"  # the share of sessions that passed, as a metric
-
-
-class Graded(NamedTuple):
-    """A session in a run, with the names of its trajectory, None if they are not recorded."""
-
-    session_id: str
-    question_id: str | None
-    verdict: str
-    reason: str
-    trajectory: tuple[str, ...] | None = None
-
-    @property
-    def key(self) -> str:
-        """What it is compared by: its question, else itself."""
-        return self.session_id if self.question_id is None else self.question_id
 
 
 class Measured(NamedTuple):

@@ -10,14 +10,8 @@ from typing import Annotated, Any, NamedTuple, Self, cast
 import orjson
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from spangrade.evaluator.statistics.comparison.sample import (
-    PASSED,
-    Graded,
-    Measured,
-    Sample,
-    passed,
-    undecided,
-)
+from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample, passed, undecided
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import InputError
 

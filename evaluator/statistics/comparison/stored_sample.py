@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,9 @@ from spangrade.evaluator.metrics.stored_values import only_run, stored_question_
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.agreement.stored import judged_as_people
 from spangrade.evaluator.statistics.comparison.by_question import AtPlaces
+from spangrade.evaluator.statistics.comparison.graded import graded_sessions, query_of
 from spangrade.evaluator.statistics.comparison.sample import (
     PASSED,
-    Graded,
     Measured,
     Replayed,
     Sample,
@@ -29,7 +29,6 @@ from spangrade.evaluator.statistics.comparison.sample import (
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.installation import is_installed
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.sql import statement
 
 # The name of a run has none of these, and no condition but a column's bare name does without all.
 _OF_CONDITIONS = re.compile(r"[\s=<>()'\"\[\]]")
@@ -45,7 +44,7 @@ def sample_of_run(store: Store, run_id: str, expected: Expectations | None = Non
     names = store.query("SELECT name FROM runs WHERE run_id = $run_id", {"run_id": run_id})
     (name,) = only_run(names, run_id)
     expected = Expectations() if expected is None else expected
-    return _sample(store, name or run_id[:8], _query("sessions_of_run"), {"run_id": run_id}, expected)
+    return _sample(store, name or run_id[:8], query_of("sessions_of_run"), {"run_id": run_id}, expected)
 
 
 def sample_of_condition(store: Store, condition: str, expected: Expectations) -> Sample:
@@ -64,35 +63,6 @@ def sample_of_condition(store: Store, condition: str, expected: Expectations) ->
         kind = "graded session" if selected else "session"
         raise InputError(f"compare {condition!r}: no {kind} in {store.path} meets it")
     return replace(sample, ungraded=len(selected) - len(sample.session_ids))
-
-
-def sessions_of_run(store: Store, run_id: str) -> tuple[Graded, ...]:
-    """Return the sessions of a run with their grades, and their paths."""
-    return graded_sessions(store, _query("sessions_of_run"), {"run_id": run_id})
-
-
-def shown_sessions(
-    store: Store, condition: str, parameters: Mapping[str, Any] | None = None
-) -> tuple[Graded, ...]:
-    """Return the sessions that a condition over `derived.sessions` chooses, by the grade that they show."""
-    chosen = with_views(
-        "SELECT * FROM {grades} SEMI JOIN (SELECT session_id FROM derived.sessions WHERE $condition) "
-        "USING (session_id) WHERE shown"
-    ).replace("$condition", condition)
-    return graded_sessions(store, chosen, dict(parameters or {}))
-
-
-def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tuple[Graded, ...]:
-    """Return the sessions that a query chooses with their grades, and their paths."""
-    query = _query("graded_sessions").format(chosen=chosen)
-    return tuple(
-        Graded(session_id, question_id, verdict, reason, None if names is None else tuple(names))
-        for session_id, question_id, verdict, reason, names in store.query(query, parameters)
-    )
-
-
-def _query(name: str) -> str:
-    return with_views(statement(name, "spangrade.evaluator.statistics.comparison"))
 
 
 class Expectations(dict[str | None, str]):
@@ -116,13 +86,13 @@ def _sample(
     """Return the sessions that a query chooses with their grades."""
 
     def rows(name: str) -> Sequence[tuple[Any, ...]]:
-        return store.query(_query(name).format(chosen=chosen), parameters)
+        return store.query(query_of(name).format(chosen=chosen), parameters)
 
     graded = graded_sessions(store, chosen, parameters)
     keys = [one.key for one in graded]
     values = {
         metric: AtPlaces(keys, places, found)
-        for metric, places, found in _columns(store, _query("values").format(chosen=chosen), parameters)
+        for metric, places, found in _columns(store, query_of("values").format(chosen=chosen), parameters)
     }
     metrics: dict[str, Measured] = {}
     for metric, better, low, high, unit, threshold, version in rows("measured"):

@@ -24,7 +24,7 @@ from spangrade.evaluator.statistics.clusters import (
     passing_paths,
     what_went_wrong,
 )
-from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.comparison.graded import Graded
 from spangrade.evaluator.statistics.failure_causes.causes import cause_keys
 from spangrade.evaluator.statistics.failure_causes.facts import (
     KINDS,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
-from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
+from spangrade.evaluator.statistics.comparison.graded import graded_sessions
 from spangrade.evaluator.statistics.repeats.flaky import Flaky, Try, flaky
 from spangrade.evaluator.statistics.repeats.rates import RatesOfK, Tries, rates
 from spangrade.tracer.store import Store

@@ -8,7 +8,7 @@ import pytest
 from command_line import run as spangrade
 
 from spangrade.evaluator.statistics.clusters import cluster, passing_paths, what_went_wrong
-from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.comparison.graded import Graded
 
 SHOP = """
     import spangrade

@@ -14,11 +14,13 @@ from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.reports.comparison import comparison_markdown
-from spangrade.evaluator.reports.headline import as_markdown, head_of_comparison
+from spangrade.evaluator.reports.comparison_head import head_of_comparison
+from spangrade.evaluator.reports.headline import as_markdown
 from spangrade.evaluator.reports.markdown import markdown
 from spangrade.evaluator.statistics.comparison.compare import compare
 from spangrade.evaluator.statistics.comparison.condition import Compared, judge, parse_condition
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample, passed
 from spangrade.tracer.base.canonical_json import canonical
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False, "html": True})

@@ -30,8 +30,8 @@ from spangrade.evaluator.results.alarms import (
 from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.clusters import FAILING
+from spangrade.evaluator.statistics.comparison.graded import graded_sessions
 from spangrade.evaluator.statistics.comparison.sample import PASSED
-from spangrade.evaluator.statistics.comparison.stored_sample import graded_sessions
 from spangrade.evaluator.statistics.failure_causes.causes import cause_keys, part_text
 from spangrade.evaluator.statistics.shifts import evidence, longest_usual_pause, recovered, rise, threshold
 from spangrade.tracer.base.canonical_json import canonical

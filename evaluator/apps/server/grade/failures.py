@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spangrade.evaluator.apps.server.grade.totals import MAX_SERIES, OTHER, Labels
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.statistics.clusters import FAILING
-from spangrade.evaluator.statistics.comparison.sample import Graded
+from spangrade.evaluator.statistics.comparison.graded import Graded
 from spangrade.evaluator.statistics.failure_causes.causes import cause_keys, part_text
 from spangrade.tracer import semconv
 from spangrade.tracer.store import Store

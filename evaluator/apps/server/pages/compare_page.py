@@ -15,7 +15,7 @@ from spangrade.evaluator.reports.comparison import (
     interval_lines,
     judge_lines,
 )
-from spangrade.evaluator.reports.headline import headlines
+from spangrade.evaluator.reports.comparison_head import headlines
 from spangrade.evaluator.reports.html.alignment import MOST, TextPair, aligned, difference
 from spangrade.evaluator.reports.html.conversation import TurnView
 from spangrade.evaluator.reports.html.grid_page import ROWS, grid_rows
@@ -27,7 +27,8 @@ from spangrade.evaluator.reports.tables import p_value_text
 from spangrade.evaluator.session import Step, ToolInteraction
 from spangrade.evaluator.statistics.comparison.compare import Change, Comparison, Flip, MetricChange, compare
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded
+from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.evaluator.statistics.comparison.stored_sample import sample_of_run
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import InputError

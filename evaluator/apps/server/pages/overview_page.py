@@ -17,8 +17,7 @@ from spangrade.evaluator.results.alarms import Alarm, stored_alarms
 from spangrade.evaluator.results.origin import left_out_origins
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.clusters import Cluster
-from spangrade.evaluator.statistics.comparison.sample import Graded
-from spangrade.evaluator.statistics.comparison.stored_sample import shown_sessions
+from spangrade.evaluator.statistics.comparison.graded import Graded, shown_sessions
 from spangrade.evaluator.statistics.failure_causes.causes import ranked
 from spangrade.evaluator.statistics.failure_causes.groups import explain
 from spangrade.evaluator.statistics.intervals import rates_interval

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from spangrade import InputError
 from spangrade.evaluator.reports.comparison import comparison_json, comparison_markdown, comparison_tables
+from spangrade.evaluator.reports.comparison_head import head_of_comparison
 from spangrade.evaluator.reports.flips import flips_of, sessions_of
-from spangrade.evaluator.reports.headline import head_of_comparison, shown
+from spangrade.evaluator.reports.headline import shown
 from spangrade.evaluator.statistics.comparison.compare import Comparison, compare
 from spangrade.evaluator.statistics.comparison.condition import (
     Compared,
@@ -22,7 +23,8 @@ from spangrade.evaluator.statistics.comparison.condition import (
     judge,
     parse_condition,
 )
-from spangrade.evaluator.statistics.comparison.sample import Graded, Sample, passed, undecided
+from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.sample import Sample, passed, undecided
 
 pytest.importorskip("scipy", reason="needs the extra `stats`")
 

@@ -10,18 +10,12 @@ import pytest
 from found_shifts import DEFECTS, METRICS, shares
 
 from spangrade.evaluator.reports.comparison import comparison_markdown
-from spangrade.evaluator.reports.headline import headlines
+from spangrade.evaluator.reports.comparison_head import headlines
 from spangrade.evaluator.statistics.comparison.compare import Change, Flip, compare, difference_of
 from spangrade.evaluator.statistics.comparison.condition import ConditionOutcome, judge, parse_condition
 from spangrade.evaluator.statistics.comparison.differences import Difference, TooLittle
-from spangrade.evaluator.statistics.comparison.sample import (
-    PASSED,
-    Graded,
-    Measured,
-    Sample,
-    passed,
-    undecided,
-)
+from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample, passed, undecided
 from spangrade.tracer.base.terminal import counted
 
 SHARE = Measured(True, (0.0, 1.0), "share")

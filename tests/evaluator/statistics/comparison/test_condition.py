@@ -28,8 +28,9 @@ from spangrade.evaluator.statistics.comparison.condition import (
 )
 from spangrade.evaluator.statistics.comparison.differences import Tested as Difference
 from spangrade.evaluator.statistics.comparison.differences import TooLittle, paired_difference
+from spangrade.evaluator.statistics.comparison.graded import Graded
 from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
-from spangrade.evaluator.statistics.comparison.sample import PASSED, Graded, Measured, Sample, passed
+from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, Sample, passed
 
 RUN = Sample("a", "a", (), {}, {}, {}, {})
 SHARE = Measured(True, (0.0, 1.0), "share")
