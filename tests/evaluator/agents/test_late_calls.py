@@ -7,6 +7,7 @@ import contextvars
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
@@ -137,22 +138,42 @@ async def test_a_task_and_a_timer_after_the_reply_are_awaited() -> None:
             await ConversationRunner(answer, ONE).run()
 
 
+async def test_what_a_pool_of_threads_still_does_is_awaited() -> None:
+    def answer(text: str) -> str:
+        look(1)
+        pool.submit(contextvars.copy_context().run, lambda: (time.sleep(0.1), rm()))
+        return "ok"
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ConversationMismatch, match="rm"):
+        await ConversationRunner(answer, ONE).run()
+
+
 def test_nothing_is_awaited_where_nothing_may_call() -> None:
     """In a process of its own: threads that other tests leave might call."""
     script = """
 import asyncio
+import concurrent.futures
 import spangrade
 from spangrade.evaluator.agents.drive import Driver
 
+pool = concurrent.futures.ThreadPoolExecutor()
+
+async def with_threads_that_wait_for_work(text):
+    await asyncio.to_thread(print, end="")
+    await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)
+    await asyncio.gather(*[asyncio.wrap_future(pool.submit(print, end="")) for _ in range(3)])
+    return "ok"
+
 async def main():
-    driver = Driver(lambda text: "ok", timeout_s=60.0, late_s=600.0)
-    await driver.take_turn(driver.open("s"), "one", (), spangrade.session("s"), [])
-    print(await driver.end())
+    for agent in (lambda text: "ok", with_threads_that_wait_for_work):
+        driver = Driver(agent, timeout_s=60.0, late_s=600.0)
+        await driver.take_turn(driver.open("s"), "one", (), spangrade.session("s"), [])
+        print(await driver.end())
 
 asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n[]\n", "")
 
 
 def test_a_turn_that_takes_too_long_fails_a_test_as_it_does_a_run(
