@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ import orjson
 from spangrade.converters.datasets.golden import ExpectedReply, GoldenQuestion, ReferenceData
 from spangrade.evaluator.judge import (
     JudgeBudgetExceeded,
+    Judgement,
     JudgeRun,
     JudgeUnavailable,
     Question,
@@ -28,9 +30,15 @@ from spangrade.evaluator.judge import (
 )
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
 from spangrade.evaluator.judge.no_judge import NoJudge
-from spangrade.evaluator.metrics.assertions import assertions
+from spangrade.evaluator.judge.protocol import holds
 from spangrade.evaluator.metrics.causes import reply_evidence
-from spangrade.evaluator.metrics.columns import OF_THE_QUESTION, column, final_response, not_recorded
+from spangrade.evaluator.metrics.columns import (
+    OF_THE_QUESTION,
+    column,
+    final_response,
+    not_recorded,
+    numbered_summary,
+)
 from spangrade.evaluator.metrics.definitions import (
     Definition,
     MaterialSource,
@@ -43,6 +51,7 @@ from spangrade.evaluator.metrics.metric import Inconclusive, Metric, Outcome, Sc
 from spangrade.evaluator.metrics.patterns import matches_pattern
 from spangrade.evaluator.metrics.reply_texts import contains, same_text
 from spangrade.evaluator.metrics.response import required_texts, response_match
+from spangrade.evaluator.metrics.simulation import evidence_of
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import dumps
 
@@ -51,6 +60,7 @@ RUBRICS_VERSION = 1
 _ZERO_TO_ONE = (0.0, 1.0)
 _RESPONSE, _LAST_REPLY = "reference_response", "the last reply"
 _JUDGE = "response_correctness@judge"  # of replies that differ from the reference
+_Answer = Judgement | JudgeUnavailable | JudgeBudgetExceeded
 
 
 def load_judged(path: Path, columns: Collection[str] = ()) -> tuple[Metric, ...]:
@@ -328,6 +338,51 @@ def _judge() -> Metric:
         "criteria": {"Reference": criterion, **definition.criteria},
     }
     return judged(_JUDGE, definition.model_copy(update=changes))
+
+
+@metric(needs="assertions", threshold=0.0, unit="assertions", higher_is_better=False)
+async def assertions(session: Session, question: GoldenQuestion) -> Outcome:
+    """The number of `assertions` that do not hold, by a judge that is asked about each.
+
+    The reason has each of them with the turns that show it. Inconclusive if one is not answered.
+
+    Source: own definition.
+    """
+    evidence = evidence_of(session, numbered_summary(session))
+    assertions: Sequence[str] = question.reference("assertions")
+    judge = default_judge()
+
+    async def answered(assertion: str) -> _Answer:
+        try:
+            return await judge.ask(holds(evidence, assertion, len(session.turns)))
+        except (JudgeUnavailable, JudgeBudgetExceeded) as error:
+            return error
+
+    answers = await asyncio.gather(*map(answered, assertions))
+    pairs = list(zip(assertions, answers, strict=True))
+    failed = [f"{text!r} ({_reason_of(one)})" for text, one in pairs if _holds(one) is False]
+    unknown = [f"{text!r} ({_reason_of(one)})" for text, one in pairs if _holds(one) is None]
+    if unknown:
+        parts = [f"does not hold: {'; '.join(failed)}"] if failed else []
+        parts.append(f"not answered: {'; '.join(unknown)}")
+        over_budget = any(isinstance(one, JudgeBudgetExceeded) for one in answers)
+        return Inconclusive("; ".join(parts), float(len(failed)), over_budget)
+    details = {
+        "judge": judge.name,
+        "assertions": [
+            {"assertion": text, "holds": _holds(one), "reason": _reason_of(one)} for text, one in pairs
+        ],
+    }
+    reason = f"does not hold: {'; '.join(failed)}" if failed else "as expected"
+    return Score(float(len(failed)), None, reason, (), details)
+
+
+def _holds(answer: _Answer) -> bool | None:
+    return answer.passed if isinstance(answer, Judgement) else None
+
+
+def _reason_of(answer: _Answer) -> str:
+    return answer.reason if isinstance(answer, Judgement) else str(answer)
 
 
 METRICS = (
