@@ -1,14 +1,16 @@
 """A server that is restarted while agents send with OpenTelemetry's own exporters, which do not wait for it.
 
-    python tests/faults/planned_restarts.py [RESTARTS] [SPANS_A_SECOND] [--kill]
+    python tests/faults/planned_restarts.py [RESTARTS] [SPANS_A_SECOND] [--kill] [--down]
 
-Two agents, one over HTTP and one over gRPC, record traces of four spans with a `BatchSpanProcessor` and an
-exporter as they come, which give up a batch after ten seconds. `serve` with all of its parts ends by SIGTERM
-(with `--kill` by SIGKILL) and starts again, ten times. At the end the agents shut down, and what they made
-is held against what is stored.
+Two agents, one over HTTP and one over gRPC, record traces of four spans, which take three seconds, with a
+`BatchSpanProcessor` and an exporter as they come, which give up a batch after ten seconds. `serve` with all
+of its parts ends by SIGTERM (with `--kill` by SIGKILL) and starts again, ten times. At the end the agents
+shut down, and what they made is held against what is stored.
 
 Prints what was recorded, stored, lost and doubled, how long no port was open at each restart, the load, and
-how many traces that lost a span say so; fails if a span is lost or doubled.
+how many traces that lost a span say so; fails if a span is lost or doubled. With `--down` the server is down
+for 15 seconds each time, so that exporters give up: it fails if a trace of which a stored span lacks its
+parent does not say that it is incomplete, or if one does that lost nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ if __name__ == "__main__":  # as a script
 
 from spangrade.tracer.store import Store
 
-OF_TRACE = 4  # spans
+CALLED = ("chat gpt-4.1", "execute_tool look_up", "chat gpt-4.1")
+OF_TRACE = 1 + len(CALLED)  # spans
+EACH_S = 0.7  # between them
 _BETWEEN_S = 8.0  # a restart and the next: exporters try again after one, two and four seconds
 _AFTER_S = 12.0  # then agents end: an exporter that shuts down drops what it would send again
 _POLL_S = 0.005
@@ -42,6 +46,7 @@ def agent(transport: str, address: str, traces_a_second: float) -> None:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+    from opentelemetry.trace import Span, set_span_in_context
 
     exporter: SpanExporter
     if transport == "http":
@@ -58,22 +63,30 @@ def agent(transport: str, address: str, traces_a_second: float) -> None:
     over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
     number = 0
-    while not over.wait(1 / traces_a_second):
-        number += 1
-        said = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
-        said["gen_ai.conversation.id"] = f"{transport}-{number}"
-        with tracer.start_as_current_span("invoke_agent shop", attributes=said) as root:
-            names = [root]
-            for name in ("chat gpt-4.1", "execute_tool look_up", "chat gpt-4.1"):
-                kind, _, of = name.partition(" ")
+    going_on: list[tuple[float, list[Span]]] = []  # since when, the root and what it has called
+    is_over = False
+    while not is_over:
+        is_over = over.wait(1 / traces_a_second)
+        now_s = time.monotonic()
+        if not is_over:
+            number += 1
+            said = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"}
+            said["gen_ai.conversation.id"] = f"{transport}-{number}"
+            going_on.append((now_s, [tracer.start_span("invoke_agent shop", attributes=said)]))
+        for since_s, spans in list(going_on):
+            while len(spans) < OF_TRACE and (is_over or now_s - since_s >= len(spans) * EACH_S):
+                kind, _, of = CALLED[len(spans) - 1].partition(" ")
                 key = "gen_ai.tool.name" if kind == "execute_tool" else "gen_ai.request.model"
-                with tracer.start_as_current_span(
-                    name, attributes={"gen_ai.operation.name": kind, key: of}
-                ) as one:
-                    names.append(one)
-        for one in names:
-            context = one.get_span_context()
-            print(f"{context.trace_id:032x} {context.span_id:016x}")
+                called = {"gen_ai.operation.name": kind, key: of}
+                around = set_span_in_context(spans[0])
+                spans.append(tracer.start_span(f"{kind} {of}", around, attributes=called))
+                spans[-1].end()
+            if len(spans) == OF_TRACE and (is_over or now_s - since_s >= OF_TRACE * EACH_S):
+                spans[0].end()
+                going_on.remove((since_s, spans))
+                for one in spans:
+                    context = one.get_span_context()
+                    print(f"{context.trace_id:032x} {context.span_id:016x}")
     provider.shutdown()
 
 
@@ -111,8 +124,8 @@ class Restarted:
                 raise SystemExit((self.data / "log.txt").read_text()[-2000:])
             time.sleep(_POLL_S)
 
-    def restart(self, number: signal.Signals) -> None:
-        """End the server, and start it again as a supervisor does, as soon as it has ended."""
+    def restart(self, number: signal.Signals, down_s: float = 0.0) -> None:
+        """End the server, and start it again as a supervisor does, as soon as it has ended, or later."""
         over, closed = threading.Event(), [0.0]
 
         def watch() -> None:
@@ -126,6 +139,7 @@ class Restarted:
         self.process.send_signal(number)
         self.process.wait(60)
         ended = time.monotonic()
+        time.sleep(down_s)
         self.process = self._start()
         self._until_open()
         over.set()
@@ -149,6 +163,7 @@ def play(
     spans_a_second: float,
     number: signal.Signals = signal.SIGTERM,
     say: Callable[[str], None] = lambda _: None,
+    down_s: float = 0.0,
 ) -> list[str]:
     """Restart a server while two agents send; return what went wrong."""
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +192,7 @@ def play(
         try:
             for _ in range(restarts):
                 time.sleep(_BETWEEN_S)
-                served.restart(number)
+                served.restart(number, down_s)
             time.sleep(_AFTER_S)
             for one in agents:
                 one.stdin.close()
@@ -193,7 +208,9 @@ def play(
             reversed(line.split()) for lines in outputs for line in lines
         )  # the trace of each span
         with Store.open(data / "spangrade.duckdb") as store:
-            found = Counter(span for (span,) in store.query("SELECT span_id FROM spans"))
+            rows = store.query("SELECT span_id, parent_span_id FROM spans")
+            found = Counter(span for span, _ in rows)
+            orphans = {span for span, parent in rows if parent is not None and parent not in found}
             from spangrade.evaluator.derive.sync.update import update
 
             update(store)
@@ -215,7 +232,12 @@ def play(
     say(f"no port was open for {closed} s; load {os.getloadavg()[0]:.1f}")
     if cut:
         say(f"{len(cut)} traces lost some of their spans, {len(cut & incomplete)} are marked incomplete")
-    wrong = [f"{len(lost)} spans are lost"] * bool(lost) + [f"{doubled} spans are doubled"] * bool(doubled)
+    without_parents = {recorded[span] for span in orphans if span in recorded}
+    silent, blamed = without_parents - incomplete, incomplete - cut
+    wrong = [f"{len(lost)} spans are lost"] * bool(lost and not down_s)
+    wrong += [f"{doubled} spans are doubled"] * bool(doubled)
+    wrong += [f"{len(silent)} traces that lack a parent do not say so"] * bool(silent)
+    wrong += [f"{len(blamed)} traces are incomplete that lost nothing"] * bool(blamed)
     return wrong + [f"the server ended with {code}"] * bool(code)
 
 
@@ -225,8 +247,7 @@ if __name__ == "__main__":
         raise SystemExit
     given = [one for one in sys.argv[1:] if not one.startswith("--")]
     counts = [*map(float, given), *(10, 400)[len(given) :]]
-    problems = play(
-        int(counts[0]), counts[1], signal.SIGKILL if "--kill" in sys.argv else signal.SIGTERM, print
-    )
-    print("\n".join(problems) or "nothing is lost")
+    by = signal.SIGKILL if "--kill" in sys.argv else signal.SIGTERM
+    problems = play(int(counts[0]), counts[1], by, print, 15.0 if "--down" in sys.argv else 0.0)
+    print("\n".join(problems) or "nothing is wrong")
     raise SystemExit(bool(problems))

@@ -16,7 +16,7 @@ _SCOPE = "spangrade.receiver"
 
 
 def note_start(store: Store, now_ns: int) -> int:
-    """Mark the traces that the end of the last receiver cut, note this start, and return how many marks.
+    """Mark the traces that the end of the last receiver cut; return how many marks. Note the first start.
 
     All that was received before is to be in the database.
     """
@@ -32,7 +32,6 @@ def note_start(store: Store, now_ns: int) -> int:
         LogRecord(trace_id, span_id, now_ns, RECEIVER_RESTARTED, scope_name=_SCOPE)
         for trace_id, span_id in cut
     )
-    with store.transaction():
-        store.query("DELETE FROM receiver_starts")
+    if since is None:
         store.query("INSERT INTO receiver_starts VALUES ($seq, $now)", {"seq": newest, "now": now_ns})
     return len(cut)

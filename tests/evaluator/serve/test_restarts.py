@@ -95,6 +95,14 @@ def test_each_restart_counts_by_itself(tmp_path: Path) -> None:
         assert unfinished(store) == {"s3": (WHY, 1), "s5": (later, 1)}
 
 
+def test_what_was_too_early_to_tell_is_marked_by_the_next_restart(tmp_path: Path) -> None:
+    with restarted(tmp_path, trace(3, LEAVES, ago_s=20)) as store:
+        assert unfinished(store) == {}  # no trace shows what is usual
+        store.add([span for number in (4, 5) for span in trace(number, ago_s=-number)])
+        note_start(store, NOW_NS + 30 * SECOND_NS)
+        assert unfinished(store) == {"s3": (WHY.replace(RESTARTED, "2026-01-01T09:00:30"), 1)}
+
+
 def test_every_parent_that_is_missing_counts(tmp_path: Path) -> None:
     lost = trace(3, LEAVES, ago_s=20)
     lost[1] = lost[1]._replace(parent_span_id=f"{99:016x}")
