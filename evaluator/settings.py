@@ -15,6 +15,7 @@ from spangrade.evaluator.grading.requested_calls import RequestedCalls
 from spangrade.evaluator.grading.root_agent import RootAgentName
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec
+from spangrade.evaluator.judge.in_use import judge_in_use
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.tracer.base.fields import FieldError, option_fields
 from spangrade.tracer.base.quantities import share_of
@@ -210,8 +211,6 @@ def filled(spec: GradeSpec, settings: ProjectSettings, *, sampled: bool = False)
     The settings' sample is for sessions without a dataset, whose questions would go unanswered, unless
     `sampled`. A judge in use comes before that of the settings.
     """
-    from spangrade.evaluator.judge.choice import judge_in_use  # its clients are not for a list of sessions
-
     gates, select = with_definitions(spec.gates, settings), spec.select
     if spec.dataset is None:  # it is about golden questions
         gates = replace(gates, require_match=spec.gates.require_match)

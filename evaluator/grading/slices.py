@@ -26,7 +26,7 @@ from spangrade.evaluator.grading.prepare import Prepared, with_questions
 from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
@@ -111,7 +111,7 @@ def add_grades(
 ) -> None:
     """Grade sessions, and the questions that none of them answers, and add the grades to a run."""
     if in_order is map:
-        with use_judge_of_run(judge):
+        with use_judge(judge):
             read = prepared.with_columns(run.noted(sessions.read(callbacks)), callbacks.on_problem)
             read = read if output is None else output.sessions(read)
             _add(run, grade(prepared, read, sessions.spans_at), output)
@@ -163,7 +163,7 @@ def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
     shared, prepared = read_shared(file)
     run, coverage = Run(), Coverage()
     problems: list[Problem] = []
-    with use_judge_of_run(NoJudge(shared.no_judge)):
+    with use_judge(NoJudge(shared.no_judge)):
         read = prepared.with_columns(run.noted(rows.decoded()), problems.append)
         read = read if output is None else output.sessions(read)
         _add(run, grade_sessions(prepared, read, coverage, shared.now_ns), output)

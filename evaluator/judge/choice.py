@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from spangrade.evaluator.judge.cache import default_cache_path
-from spangrade.evaluator.judge.factory import judge_factory
+from spangrade.evaluator.judge.in_use import judge_from, judge_in_use
 from spangrade.evaluator.judge.models.gemini import DEFAULT_MODEL, GeminiJudge
 from spangrade.evaluator.judge.options import DEFAULTS, MODEL_VARIABLE, JudgeOptions
 from spangrade.evaluator.judge.protocol import Judge
@@ -29,10 +28,6 @@ _PROVIDERS = {
     "o4": "openai",
     "claude": "anthropic",
 }
-
-_in_use: list[Judge] = []
-# Of the grading run that asks, so that runs in several threads keep their own judge and budget.
-_of_run: ContextVar[Judge | None] = ContextVar("spangrade_judge", default=None)
 
 
 def load_judge(model: str | None = None) -> Judge:
@@ -60,37 +55,18 @@ def load_judge(model: str | None = None) -> Judge:
     return judge
 
 
-@contextmanager
-def use_judge(judge: Judge) -> Iterator[None]:
-    """Use this judge within the block, in the whole process, unless another one is passed."""
-    _in_use.append(judge)
-    try:
-        yield
-    finally:
-        _in_use.remove(judge)
+def use_judge(judge: Judge) -> AbstractContextManager[None]:
+    """Use this judge within the block, unless another one is passed.
 
-
-@contextmanager
-def use_judge_of_run(judge: Judge) -> Iterator[None]:
-    """Use this judge within the block, in this context alone, before that of `use_judge`."""
-    token = _of_run.set(judge)
-    try:
-        yield
-    finally:
-        _of_run.reset(token)
-
-
-def judge_in_use() -> Judge | None:
-    """Return the judge of the grading run, of `use_judge` or of the test run, None if there is none."""
-    if judge := _of_run.get() or (_in_use[-1] if _in_use else None):
-        return judge
-    factory = judge_factory()
-    return factory() if factory else None
+    It holds in this context: in its tasks, not in threads that it starts.
+    """
+    return judge_from(lambda: judge)
 
 
 def default_judge() -> Judge:
     """Return the judge in use, else the process's run of `load_judge()` with the default cache."""
-    return judge_in_use() or _run(os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())
+    judge: Judge | None = judge_in_use()
+    return judge or _run(os.environ.get(MODEL_VARIABLE), default_cache_path().absolute())
 
 
 @functools.cache
@@ -113,7 +89,7 @@ def judge_of_run(options: JudgeOptions) -> JudgeRun:
     Raises:
         InputError: the model's provider is not installed.
     """
-    judge = judge_in_use()
+    judge: Judge | None = judge_in_use()
     if judge is None or options.model is not None:
         return judge_run(options)
     if isinstance(judge, JudgeRun) and options == DEFAULTS:
@@ -127,7 +103,7 @@ def fresh_judge(options: JudgeOptions) -> JudgeRun:
     Raises:
         InputError: the model's provider is not installed.
     """
-    judge = judge_in_use()
+    judge: Judge | None = judge_in_use()
     known = judge if judge is not None and options.model is None else load_judge(options.model)
     return _with_options(known, options, None)
 

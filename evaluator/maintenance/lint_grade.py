@@ -26,7 +26,7 @@ from spangrade.evaluator.grading.prepare import Prepared, custom_keys
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.slices import SLICE, read_shared, shared_file, workers_for, workers_of_slices
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding, lint, matters
 from spangrade.evaluator.metrics import Inconclusive, Score
@@ -116,7 +116,7 @@ def _inconclusive(
     yield from _nulls(prepared.questions.golden_questions)
     coverage = Coverage()
     if in_order is map:
-        with use_judge_of_run(_NO_JUDGE):
+        with use_judge(_NO_JUDGE):
             read = (session for part in rows for session in part.decoded())
             for one in grade_sessions(prepared, prepared.with_columns(read, on_problem), coverage):
                 yield from _of_grade(one, advice)
@@ -146,7 +146,7 @@ def _lint_slice(file: Path, job: tuple[SessionRows, _Advice]) -> _Linted:
     rows, advice = job
     shared, prepared = read_shared(file)
     linted = _Linted([], Coverage(), [])
-    with use_judge_of_run(_NO_JUDGE):
+    with use_judge(_NO_JUDGE):
         read = prepared.with_columns(rows.decoded(), linted.problems.append)
         for one in grade_sessions(prepared, read, linted.coverage, shared.now_ns):
             linted.findings.extend(_of_grade(one, advice))

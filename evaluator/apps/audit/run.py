@@ -30,7 +30,7 @@ from spangrade.evaluator.grading.run import JudgeUsage
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.slices import read_shared, shared_file, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
-from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
@@ -70,7 +70,7 @@ def run_audit(
     callbacks.on_progress("auditing")
     asked = judge or NoJudge(_NOT_ASKED)
     number = workers_for(prepared, asked, len(reader.ids) * _AS_LONG, workers)
-    with use_judge_of_run(asked), few_collections(), workers_in_order(number) as in_order:
+    with use_judge(asked), few_collections(), workers_in_order(number) as in_order:
         if in_order is map:
             read = prepared.with_columns(reader.read(callbacks), callbacks.on_problem)
             chosen, left_out, ends = _chosen(read, prepared, plan, mutants)
@@ -144,7 +144,7 @@ def _audit_slice(shared: Path, mutants: Mutants, rows: SessionRows) -> _Slice:
     by, prepared = read_shared(shared)
     plan, mutators = replace(prepared.plan, reported=()), load_kinds(mutants.kinds)
     problems: list[Problem] = []
-    with use_judge_of_run(NoJudge(by.no_judge)):
+    with use_judge(NoJudge(by.no_judge)):
         read = prepared.with_columns(rows.decoded(), problems.append)
         chosen, left_out, ends = _chosen(read, prepared, plan, mutants)
         made = [tried(one, mutators, mutants.of_each, mutants.seed, plan) for one in chosen]

@@ -13,7 +13,7 @@ from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import Gates
 from spangrade.evaluator.grading.stored_questions import stored_questions
 from spangrade.evaluator.grading.stored_run import read_run
-from spangrade.evaluator.judge.choice import fresh_judge, use_judge_of_run
+from spangrade.evaluator.judge.choice import fresh_judge, use_judge
 from spangrade.evaluator.judge.options import DEFAULTS, JudgeOptions
 from spangrade.evaluator.metrics import Outcome, Score
 from spangrade.evaluator.statistics.agreement.agreement import (
@@ -117,7 +117,7 @@ def check_judge(
     if prepared.spec.judge.names_model:
         asked.check_model()
     callbacks.on_progress("asking the judge")
-    with use_judge_of_run(asked):
+    with use_judge(asked):
         started = [
             (one.session_id, start(measure, one, by_id.get(answered.get(one.session_id, "")), None))
             for one in sessions.read(callbacks)

@@ -32,7 +32,7 @@ from spangrade.evaluator.apps.audit.mutant import Mutant, load_kinds
 from spangrade.evaluator.apps.audit.proposals import GateProposal, Proposed, overlapping, proposals
 from spangrade.evaluator.apps.audit.survivors import survivors
 from spangrade.evaluator.grading.policy import MetricPlan
-from spangrade.evaluator.judge.choice import use_judge_of_run
+from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
 from spangrade.evaluator.metrics import load_metrics, parse_metrics
 from spangrade.evaluator.session import Latency, Session, Usage
@@ -88,7 +88,7 @@ def audited(
 ) -> tuple[list[Audited], list[Tried]]:
     """Return the audited sessions, and a hundred mutants of each."""
     many = (questions,) if isinstance(questions, GoldenQuestion) else tuple(questions)
-    with use_judge_of_run(NoJudge("not asked")):
+    with use_judge(NoJudge("not asked")):
         found = audited_sessions(
             sessions or [refund()], GoldenDataset(golden_questions=many), plan(*gates), **options
         )
@@ -101,7 +101,7 @@ def proposed(
     questions: GoldenQuestion | Sequence[GoldenQuestion], sessions: Sequence[Session] = (), **options: Any
 ) -> Proposed:
     chosen, mutants = audited(questions, sessions, **options)
-    with use_judge_of_run(NoJudge("not asked")):
+    with use_judge(NoJudge("not asked")):
         return proposals(mutants, chosen, plan(), least=1)
 
 
@@ -195,7 +195,7 @@ def test_what_the_sessions_of_a_question_do_not_agree_on_is_not_proposed() -> No
 def test_proposals_name_what_the_sessions_did_and_raise_the_share_caught() -> None:
     of = asked(state={"order": "A-1"})
     chosen, mutants = audited(of, [refund(f"s{number}") for number in range(1, 6)])
-    with use_judge_of_run(NoJudge("not asked")):
+    with use_judge(NoJudge("not asked")):
         found = proposals(mutants, chosen, plan())
     assert {line for p in found.edits for line in text_of([p.edit])} == {
         (

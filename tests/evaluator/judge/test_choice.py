@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 from command_line import spangrade
@@ -17,6 +18,7 @@ from spangrade.evaluator.judge import (
     load_judge,
     use_judge,
 )
+from spangrade.evaluator.judge.in_use import judge_in_use
 from spangrade.evaluator.similarity_utils import is_similar_text
 
 SPANS = SAMPLE / "spans.otlp.jsonl"
@@ -59,6 +61,20 @@ def test_the_judge_in_use_is_the_one_of_the_innermost_block(gemini):
         with use_judge(inner):
             assert default_judge() is inner
         assert default_judge() is outer
+
+
+def test_a_judge_holds_in_the_tasks_of_its_block_and_not_in_other_threads(gemini):
+    async def asked():
+        return await asyncio.create_task(asyncio.to_thread(default_judge))
+
+    found = []
+    with use_judge(inner := judge_of(gemini)):
+        other = threading.Thread(target=lambda: found.append(judge_in_use()))
+        other.start()
+        other.join()
+        found.append(asyncio.run(asked()))
+    assert found == [None, inner]
+    assert judge_in_use() is None
 
 
 def test_the_default_model_is_a_gemini_flash(monkeypatch):

@@ -43,7 +43,7 @@ from spangrade.evaluator.grading.prepare import Prepared, prepare, try_queries
 from spangrade.evaluator.grading.run import Grade, JudgeUsage, Run
 from spangrade.evaluator.grading.selection import chosen_ids, is_sampled
 from spangrade.evaluator.grading.spec import GradeSpec, Selection
-from spangrade.evaluator.judge.choice import judge_of_run, use_judge_of_run
+from spangrade.evaluator.judge.choice import judge_of_run, use_judge
 from spangrade.evaluator.judge.run import Spent, spent_since, total_spent
 from spangrade.evaluator.metrics import Inconclusive
 from spangrade.evaluator.results.alarms import AlarmChange, count_alarms
@@ -424,7 +424,7 @@ class Watch:
                 sessions[session.session_id] = session
                 yield session
 
-        with use_judge_of_run(judge):
+        with use_judge(judge):
             read_with_columns = prepared.with_columns(read(), self._on_problem)
             for grade in grade_sessions(prepared, read_with_columns, Coverage()):
                 name = str(grade.session_id)
