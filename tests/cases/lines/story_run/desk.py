@@ -25,11 +25,11 @@ async def answer(text: str) -> str | None:
         if "silent" in text:
             return None
         if "order" in text:
-            look_up(text.split()[-1])
+            look_up(text.rsplit(maxsplit=1)[-1])
         if "refund" in text:
             with spangrade.agent("cashier"):
                 try:
-                    refund(text.split()[-1])
+                    refund(text.rsplit(maxsplit=1)[-1])
                 except ValueError:
                     return "It cannot be refunded."
             spangrade.set_state(refunded=True, total=5)
