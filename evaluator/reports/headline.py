@@ -16,7 +16,7 @@ from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.reports.changed_lines import lines_that_differ
 from spangrade.evaluator.reports.repeats import repeats_line
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
-from spangrade.evaluator.statistics.clusters import what_went_wrong
+from spangrade.evaluator.statistics.reasons import what_went_wrong
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.terminal import counted, printable
 from spangrade.tracer.store.stored import Stored

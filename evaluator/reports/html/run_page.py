@@ -21,8 +21,8 @@ from spangrade.evaluator.reports.repeats import (
     rate_rows,
     repeats_line,
 )
-from spangrade.evaluator.statistics.clusters import what_went_wrong
 from spangrade.evaluator.statistics.intervals import wilson_interval
+from spangrade.evaluator.statistics.reasons import what_went_wrong
 from spangrade.evaluator.statistics.repeats.repeats import repeats_of_run
 from spangrade.tracer.store import Store
 

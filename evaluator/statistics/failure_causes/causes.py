@@ -15,9 +15,10 @@ from spangrade.evaluator.metrics.causes import path_of
 from spangrade.evaluator.metrics.stored_values import stored_evidence
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.session import error_type
-from spangrade.evaluator.statistics.clusters import CauseKey, Cluster, what_went_wrong
+from spangrade.evaluator.statistics.clusters import CauseKey, Cluster
 from spangrade.evaluator.statistics.comparison.graded import Graded
 from spangrade.evaluator.statistics.failure_causes.facts import fact_of, find_facts
+from spangrade.evaluator.statistics.reasons import what_went_wrong
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 

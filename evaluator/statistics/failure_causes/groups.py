@@ -22,7 +22,6 @@ from spangrade.evaluator.statistics.clusters import (
     Separated,
     cluster,
     passing_paths,
-    what_went_wrong,
 )
 from spangrade.evaluator.statistics.comparison.graded import Graded
 from spangrade.evaluator.statistics.failure_causes.causes import cause_keys
@@ -34,6 +33,7 @@ from spangrade.evaluator.statistics.failure_causes.facts import (
     find_facts,
 )
 from spangrade.evaluator.statistics.failure_causes.separated import Count, separated
+from spangrade.evaluator.statistics.reasons import what_went_wrong
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 

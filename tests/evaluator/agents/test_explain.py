@@ -7,8 +7,9 @@ import textwrap
 import pytest
 from command_line import run as spangrade
 
-from spangrade.evaluator.statistics.clusters import cluster, passing_paths, what_went_wrong
+from spangrade.evaluator.statistics.clusters import cluster, passing_paths
 from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.reasons import what_went_wrong
 
 SHOP = """
     import spangrade
