@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -497,6 +498,11 @@ def _too_late(session: Session, rules: Sequence[CallOrder], _: bool, near: Mappi
                 unknown[f"whether {rule.then} came after {rule.first} is not recorded"] = None
             elif same is None and after:
                 unknown[f"the arguments of {rule.first} or {rule.then} are not recorded"] = None
+        for pair in product(_perhaps(session, rule.first), _perhaps(session, rule.then)):
+            requested = [call for call in pair if isinstance(call, RequestedCall)]
+            may_be_after = pair[0] is not pair[1] and pair[0].start_ns <= pair[1].start_ns
+            if requested and may_be_after and _same_arguments(*pair, rule.same) is not False:
+                unknown[only_requested(requested)] = None
     text = ", ".join(f"{rule.then} never after {rule.first}" for rule in rules)
     return Found(list(late.values()), "; ".join(unknown), f"expected {text}; after it")
 
@@ -523,6 +529,10 @@ def _not_followed(session: Session, rules: Sequence[CallOrder], _: bool, near: M
                 unknown.update(_misspelled((rule.then,), near))
             else:
                 alone[first.position] = first
+        for asked in _of(session.requested_calls, (rule.first,)):
+            after = [then for then in _done(session, rule.then) if asked.start_ns < then.start_ns]
+            if not any(_same_arguments(asked, then, rule.same) for then in after):
+                unknown[only_requested([asked])] = None
     text = ", ".join(f"{rule.first} followed by {rule.then}" for rule in rules)
     return Found(list(alone.values()), "; ".join(unknown), f"expected {text}; not so")
 
@@ -533,6 +543,8 @@ def _not_told(session: Session, rules: Sequence[Told], _: bool, near: Mapping[st
     unknown: dict[str, None] = {}
     for rule in rules:
         unknown.update(_misspelled((rule.tool,), near))
+        if requested := _of(session.requested_calls, (rule.tool,)):
+            unknown[only_requested(requested)] = None
         for call in _done(session, rule.tool):
             if not call.output_known:
                 unknown[f"the result of {rule.tool} is not recorded"] = None
@@ -562,6 +574,11 @@ def _pairs(session: Session, rule: CallOrder) -> Iterator[tuple[ToolInteraction,
 def _done(session: Session, tool: str) -> Iterator[ToolInteraction]:
     """Yield the calls of a tool that ran and did not fail."""
     return (call for call in _calls(session, tool) if call.ok is not False and call.ran)
+
+
+def _perhaps(session: Session, tool: str) -> list[_Call]:
+    """Return the calls of a tool that did not fail, and those of which only the request is recorded."""
+    return [*_done(session, tool), *_of(session.requested_calls, (tool,))]
 
 
 def _calls(session: Session, tool: str) -> list[ToolInteraction]:

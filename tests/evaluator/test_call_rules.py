@@ -172,3 +172,41 @@ def test_the_command_gives_the_same_verdict_and_reason(spangrade: Spangrade, tmp
     code = spangrade(*command).code
     (line,) = (out / "sessions.jsonl").read_text().splitlines()
     assert (code, json.loads(line)["reason"]) == verdict(REFUND, before=[["look_up", "refund"]])
+
+
+BOOKED = LOOK._replace(result={"status": "sent"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "calls", "code"),
+    [
+        ("never_after", (LOOK, REFUND), 1),
+        ("never_after", (REFUND, LOOK), 0),
+        ("never_after", (LOOK, REFUND._replace(**REQUESTED)), 4),
+        ("never_after", (LOOK._replace(**REQUESTED), REFUND._replace(**REQUESTED)), 4),
+        ("never_after", (OTHER._replace(**REQUESTED), REFUND), 0),  # of another order
+        ("followed_by", (LOOK, REFUND), 0),
+        ("followed_by", (LOOK,), 1),
+        ("followed_by", (LOOK._replace(**REQUESTED),), 4),
+        ("followed_by", (OTHER._replace(**REQUESTED), REFUND), 4),
+        ("followed_by", (LOOK, REFUND._replace(**REQUESTED)), 4),
+        ("reply_has", (BOOKED,), 1),
+        ("reply_has", (BOOKED._replace(**REQUESTED),), 4),
+    ],
+)
+def test_whether_a_call_that_was_only_requested_ran_is_unknown_to_each_rule(
+    rule: str, calls: tuple[Call, ...], code: int
+) -> None:
+    pair = {"first": "look_up", "then": "refund", "same": ["order_id"]}
+    asked = {"tool": "look_up", "value": "status"} if rule == "reply_has" else pair
+    found = verdict(*calls, **{rule: [asked]})
+    assert (found[0], "only that it was requested" in found[1]) == (code, code == 4)
+
+
+def test_a_call_of_a_later_turn_may_be_after_one_that_was_requested() -> None:
+    turns = [Said("Hi", calls=(LOOK._replace(**REQUESTED),)), Said("Go on", calls=(REFUND,))]
+    question = {"user_inputs": ["Hi", "Go on"], "never_after": [["look_up", "refund"]]}
+    grade = grade_recorded(recorded_sessions([("s1", turns)]), question)
+    assert grade.reason == (
+        "never_after: whether look_up was executed is not recorded, only that it was requested"
+    )
