@@ -51,7 +51,6 @@ GATES = {
         {"reference_tool_interactions": [LOOK], "no_further_calls": ["look"]}, hidden="look"
     ),
     "before": Gate({"before": [["approve", "rm"]]}),
-    "followed by": Gate({"followed_by": [["rm", "approve"]]}),
     "no calls": Gate({"reference_tool_interactions": []}, looks=False),
     "exact list": Gate({"reference_tool_interactions": [LOOK]}, "tools:exact>=1"),
     "exact list and the same tool": Gate(
