@@ -23,15 +23,12 @@ def note_start(store: Store, now_ns: int) -> int:
     store.query(statement("receiver_starts"))
     ((newest,),) = store.query("SELECT coalesce(max(seq), 0) FROM spans")
     ((since,),) = store.query("SELECT max(seq) FROM receiver_starts")
-    cut = (
-        []
-        if since is None
-        else store.query(statement("cut_traces"), {"newest": newest, "since": since, "now": now_ns})
-    )
+    if since is None:
+        store.query("INSERT INTO receiver_starts VALUES ($seq, $now)", {"seq": newest, "now": now_ns})
+        return 0
+    cut = store.query(statement("cut_traces"), {"newest": newest, "since": since, "now": now_ns})
     store.add(
         LogRecord(trace_id, span_id, now_ns, RECEIVER_RESTARTED, scope_name=_SCOPE)
         for trace_id, span_id in cut
     )
-    if since is None:
-        store.query("INSERT INTO receiver_starts VALUES ($seq, $now)", {"seq": newest, "now": now_ns})
     return len(cut)
