@@ -70,9 +70,11 @@ def trends_page(
     newest = time.time_ns() if newest is None else newest
     until = parse_time(given["until"]) if "until" in given else newest + 1
     since = parse_time(given["since"]) if "since" in given else (until - _DAYS * _DAY_NS) // _DAY_NS * _DAY_NS
-    versions = known.replace("$end(start_ns)", "count(DISTINCT agent_version)")
-    ((several,),) = store.query(versions, dict(chosen.parameters))
-    series = given.get("series") or ("version" if several > 1 else "model")
+    series = given.get("series")
+    if not series:
+        versions = known.replace("$end(start_ns)", "count(DISTINCT agent_version)")
+        ((number,),) = store.query(versions, dict(chosen.parameters))
+        series = "version" if number > 1 else "model"
     if series not in SERIES:
         raise InputError(f"series: {series[:80]!r}; expected one of {', '.join(SERIES)}")
     values: dict[str, Any] = {
