@@ -498,10 +498,11 @@ def _too_late(session: Session, rules: Sequence[CallOrder], _: bool, near: Mappi
                 unknown[f"whether {rule.then} came after {rule.first} is not recorded"] = None
             elif same is None and after:
                 unknown[f"the arguments of {rule.first} or {rule.then} are not recorded"] = None
-        for pair in product(_perhaps(session, rule.first), _perhaps(session, rule.then)):
-            requested = [call for call in pair if isinstance(call, RequestedCall)]
-            may_be_after = pair[0] is not pair[1] and pair[0].start_ns <= pair[1].start_ns
-            if requested and may_be_after and _same_arguments(*pair, rule.same) is not False:
+        pairs = product(_perhaps(session, rule.first), _perhaps(session, rule.then))
+        for one, other in pairs if session.requested_calls else ():
+            requested = [call for call in (one, other) if isinstance(call, RequestedCall)]
+            may_be_after = one is not other and one.start_ns <= other.start_ns
+            if requested and may_be_after and _same_arguments(one, other, rule.same) is not False:
                 unknown[only_requested(requested)] = None
     text = ", ".join(f"{rule.then} never after {rule.first}" for rule in rules)
     return Found(list(late.values()), "; ".join(unknown), f"expected {text}; after it")
