@@ -18,7 +18,7 @@ from spangrade.evaluator.grading.prepare import Prepared, custom_keys, prepare, 
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import RepeatsOf, save
-from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers_for
+from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, shared_by, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import spent_since
 from spangrade.tracer.span import Problem
@@ -81,7 +81,8 @@ def grade_prepared(
     run = prepared.new_run()
     run.incomplete |= not complete
     callbacks.on_progress("grading")
-    with workers_in_order(workers_for(prepared, judge, len(sessions.ids), workers)) as in_order:
+    number = workers_for(prepared, judge, len(sessions.ids), workers)
+    with workers_in_order(number, shared_by(prepared, judge)) as in_order:
         add_grades(run, prepared, judge, sessions, callbacks, output, in_order)
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         details, questions = prepared.details, prepared.questions.golden_questions

@@ -8,19 +8,15 @@ called: it reads the database, saves the run, and asks the judge.
 from __future__ import annotations
 
 import functools
-import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
 from spangrade.converters.datasets.formats import Dataset
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import Callbacks
-from spangrade.evaluator.derive.sync.workers import InOrder, default_workers
+from spangrade.evaluator.derive.sync.workers import InOrder, default_workers, given_to_workers
 from spangrade.evaluator.grading.grade import Coverage, grade, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.prepare import Prepared, with_questions
 from spangrade.evaluator.grading.run import Grade, Run
@@ -117,16 +113,15 @@ def add_grades(
             _add(run, grade(prepared, read, sessions.spans_at), output)
         return
     coverage = Coverage()
-    with shared_file(prepared, judge) as shared:
-        slices = (part for rows in sessions.read_rows(callbacks) for part in rows.slices(SLICE))
-        jobs = ((part, None if output is None else output.of_slice()) for part in slices)
-        for graded in in_order(functools.partial(_grade_slice, shared), jobs):
-            for problem in graded.problems:
-                callbacks.on_problem(problem)
-            run.add_part(graded.run)
-            coverage.add(graded.coverage)
-            if output is not None and graded.output is not None:
-                output.add_slice(graded.output)
+    slices = (part for rows in sessions.read_rows(callbacks) for part in rows.slices(SLICE))
+    jobs = ((part, None if output is None else output.of_slice()) for part in slices)
+    for graded in in_order(_grade_slice, jobs):
+        for problem in graded.problems:
+            callbacks.on_problem(problem)
+        run.add_part(graded.run)
+        coverage.add(graded.coverage)
+        if output is not None and graded.output is not None:
+            output.add_slice(graded.output)
     last = None if output is None else output.of_slice()
     _add(run, grade_unanswered(prepared, coverage, sessions.spans_at), last)
     if output is not None and last is not None:
@@ -138,29 +133,24 @@ def _add(run: Run, grades: Iterable[Grade], output: Output | None) -> None:
         run.add(one)
 
 
-@contextmanager
-def shared_file(prepared: Prepared, judge: JudgeRun | NoJudge) -> Iterator[Path]:
-    """Give a file of the values that all slices share: each process reads it once."""
+def shared_by(prepared: Prepared, judge: JudgeRun | NoJudge) -> Shared:
+    """Return the values that all slices share, which are given to the processes that work on them."""
     golden = prepared.golden._replace(spans=None, problems=[], rows=dict(prepared.golden.rows))
     answers = dict(prepared.question_by_session)
-    shared = Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())
-    with TemporaryDirectory(prefix="spangrade-") as folder:
-        file = Path(folder) / "shared"
-        file.write_bytes(pickle.dumps(shared, pickle.HIGHEST_PROTOCOL))
-        yield file
+    return Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())
 
 
-@functools.lru_cache(1)
-def read_shared(file: Path) -> tuple[Shared, Prepared]:
-    """Return the content of a `shared_file`, and the grade prepared from it."""
-    shared: Shared = pickle.loads(file.read_bytes())  # noqa: S301 (our own, of this grade)
+@functools.cache
+def prepared_here() -> tuple[Shared, Prepared]:
+    """Return what a worker was given, and the grade prepared from it."""
+    shared: Shared = given_to_workers()
     return shared, replace(with_questions(shared.spec, shared.golden), question_by_session=shared.answers)
 
 
-def _grade_slice(file: Path, job: tuple[SessionRows, Output | None]) -> _Graded:
-    """Grade a slice, in any process."""
+def _grade_slice(job: tuple[SessionRows, Output | None]) -> _Graded:
+    """Grade a slice, in a worker."""
     rows, output = job
-    shared, prepared = read_shared(file)
+    shared, prepared = prepared_here()
     run, coverage = Run(), Coverage()
     problems: list[Problem] = []
     with use_judge(NoJudge(shared.no_judge)):

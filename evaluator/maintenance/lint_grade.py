@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
@@ -24,7 +23,7 @@ from spangrade.evaluator.grading.policy import (
 )
 from spangrade.evaluator.grading.prepare import Prepared, custom_keys
 from spangrade.evaluator.grading.run import Grade
-from spangrade.evaluator.grading.slices import SLICE, read_shared, shared_file, workers_for, workers_of_slices
+from spangrade.evaluator.grading.slices import SLICE, prepared_here, shared_by, workers_for, workers_of_slices
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
@@ -78,7 +77,8 @@ def lint_stored(
     The latter is left out unless it is `prepared`. For `workers` see `workers_for`.
     """
     sessions = 1 if session_id is not None else count_sessions(store)
-    with workers_in_order(workers_of_slices(sessions, workers)) as in_order:
+    shared = None if prepared is None else shared_by(prepared, _NO_JUDGE)
+    with workers_in_order(workers_of_slices(sessions, workers), shared) as in_order:
         findings = list(lint(store, session_id, in_order))
         if prepared is not None:
             findings += _unknown_names(store, session_id, prepared)
@@ -123,12 +123,11 @@ def _inconclusive(
     else:
         slices = (part for window in rows for part in window.slices(SLICE))
         jobs = ((part, {row[0]: advice.get(row[0], {}) for row in part.sessions}) for part in slices)
-        with shared_file(prepared, _NO_JUDGE) as shared:
-            for linted in in_order(partial(_lint_slice, shared), jobs):
-                for problem in linted.problems:
-                    on_problem(problem)
-                coverage.add(linted.coverage)
-                yield from linted.findings
+        for linted in in_order(_lint_slice, jobs):
+            for problem in linted.problems:
+                on_problem(problem)
+            coverage.add(linted.coverage)
+            yield from linted.findings
     for one in () if spans_of_all is None else grade_unanswered(prepared, coverage, spans_of_all):
         yield from _of_grade(one, advice)
 
@@ -141,10 +140,10 @@ class _Linted(NamedTuple):
     problems: list[Problem]
 
 
-def _lint_slice(file: Path, job: tuple[SessionRows, _Advice]) -> _Linted:
-    """Return the findings of the grades of a slice, in any process."""
+def _lint_slice(job: tuple[SessionRows, _Advice]) -> _Linted:
+    """Return the findings of the grades of a slice, in a worker."""
     rows, advice = job
-    shared, prepared = read_shared(file)
+    shared, prepared = prepared_here()
     linted = _Linted([], Coverage(), [])
     with use_judge(_NO_JUDGE):
         read = prepared.with_columns(rows.decoded(), linted.problems.append)

@@ -28,11 +28,10 @@ from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage
 from spangrade.evaluator.grading.session_reader import SessionReader
-from spangrade.evaluator.grading.slices import read_shared, shared_file, workers_for
+from spangrade.evaluator.grading.slices import prepared_here, shared_by, workers_for
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
-from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError
@@ -70,7 +69,8 @@ def run_audit(
     callbacks.on_progress("auditing")
     asked = judge or NoJudge(_NOT_ASKED)
     number = workers_for(prepared, asked, len(reader.ids) * _AS_LONG, workers)
-    with use_judge(asked), few_collections(), workers_in_order(number) as in_order:
+    shared = shared_by(prepared, asked)
+    with use_judge(asked), few_collections(), workers_in_order(number, shared) as in_order:
         if in_order is map:
             read = prepared.with_columns(reader.read(callbacks), callbacks.on_problem)
             chosen, left_out, ends = _chosen(read, prepared, plan, mutants)
@@ -79,7 +79,7 @@ def run_audit(
                 made += tried(one, mutators, mutants.of_each, mutants.seed, plan)
                 callbacks.on_share(place / len(chosen))
         else:
-            chosen, made, left_out, ends = _in_slices(in_order, reader, prepared, asked, mutants, callbacks)
+            chosen, made, left_out, ends = _in_slices(in_order, reader, mutants, callbacks)
         reading = read_only(ends)
         made = with_harmless(made, reading)
         proposed = proposals(made, chosen, plan, mutants.least_sessions)
@@ -139,12 +139,12 @@ def _chosen(
     return sorted(chosen, key=lambda one: one.session.session_id), left_out, ends
 
 
-def _audit_slice(shared: Path, mutants: Mutants, rows: SessionRows) -> _Slice:
-    """Break the sessions of a slice, in any process."""
-    by, prepared = read_shared(shared)
+def _audit_slice(mutants: Mutants, rows: SessionRows) -> _Slice:
+    """Break the sessions of a slice, in a worker."""
+    shared, prepared = prepared_here()
     plan, mutators = replace(prepared.plan, reported=()), load_kinds(mutants.kinds)
     problems: list[Problem] = []
-    with use_judge(NoJudge(by.no_judge)):
+    with use_judge(NoJudge(shared.no_judge)):
         read = prepared.with_columns(rows.decoded(), problems.append)
         chosen, left_out, ends = _chosen(read, prepared, plan, mutants)
         made = [tried(one, mutators, mutants.of_each, mutants.seed, plan) for one in chosen]
@@ -154,8 +154,6 @@ def _audit_slice(shared: Path, mutants: Mutants, rows: SessionRows) -> _Slice:
 def _in_slices(
     in_order: InOrder,
     reader: SessionReader,
-    prepared: Prepared,
-    judge: JudgeRun | NoJudge,
     mutants: Mutants,
     callbacks: Callbacks,
 ) -> tuple[list[Audited], list[Tried], Counter[str], list[Ended]]:
@@ -164,16 +162,15 @@ def _in_slices(
     pairs: list[tuple[Audited, list[Tried]]] = []
     left_out: Counter[str] = Counter()
     read = 0
-    with shared_file(prepared, judge) as shared:
-        slices = (part for rows in reader.read_rows(callbacks) for part in rows.slices(_SLICE))
-        for done in in_order(partial(_audit_slice, shared, mutants), slices):
-            pairs += zip(done.chosen, done.tried, strict=True)
-            left_out.update(done.left_out)
-            ends += done.ends
-            for problem in done.problems:
-                callbacks.on_problem(problem)
-            read += _SLICE
-            callbacks.on_share(min(read / len(reader.ids), 1))
+    slices = (part for rows in reader.read_rows(callbacks) for part in rows.slices(_SLICE))
+    for done in in_order(partial(_audit_slice, mutants), slices):
+        pairs += zip(done.chosen, done.tried, strict=True)
+        left_out.update(done.left_out)
+        ends += done.ends
+        for problem in done.problems:
+            callbacks.on_problem(problem)
+        read += _SLICE
+        callbacks.on_share(min(read / len(reader.ids), 1))
     pairs.sort(key=lambda pair: pair[0].session.session_id)
     return [one for one, _ in pairs], [each for _, made in pairs for each in made], left_out, ends
 

@@ -25,6 +25,8 @@ _RARELY = (1_000_000, 50, 100)  # the values that are kept until they are writte
 _few = threading.Lock()
 _usual: list[tuple[int, int, int]] = []  # the thresholds before, once for each thread that has changed them
 
+_given: list[Any] = []  # in a worker: what its functions share
+
 InOrder = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
@@ -34,10 +36,11 @@ def default_workers(spans: float) -> int:
 
 
 @contextmanager
-def workers_in_order(workers: int) -> Iterator[InOrder]:
+def workers_in_order(workers: int, given: Any = None) -> Iterator[InOrder]:
     """Give a function like the built-in `map` that calls functions in `workers` processes, itself for one.
 
-    It takes the next argument while earlier ones are worked on, but at most `2 * workers` ahead. Raises
+    It takes the next argument while earlier ones are worked on, but at most `2 * workers` ahead. What all
+    calls need is `given` to the processes, once: a copy of this process has it as it is. Raises
     SpangradeError if a process is killed. The processes have ended when the block ends, however it does.
     """
     if workers <= 1:
@@ -48,7 +51,8 @@ def workers_in_order(workers: int) -> Iterator[InOrder]:
     from multiprocessing import get_context
 
     forks = _has_one_thread()
-    pool = ProcessPoolExecutor(workers, get_context("fork" if forks else "spawn"), initializer=_start_worker)
+    context = get_context("fork" if forks else "spawn")
+    pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(given,))
     if forks:
         with _ctrl_c_later():
             pool.submit(int)  # forks all of them: later DuckDB may have threads
@@ -115,8 +119,14 @@ def _ctrl_c_later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_worker() -> None:
+def given_to_workers() -> Any:
+    """Return what `workers_in_order` gave to this process."""
+    return _given[-1]
+
+
+def _start_worker(given: Any) -> None:
     """Leave Ctrl-C to the process that started this one, which ends its workers, also if it is killed."""
+    _given.append(given)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(*_RARELY)
     threading.Thread(target=_end_with_parent, daemon=True).start()
