@@ -3,11 +3,11 @@
     pip install agentevals-cli     # 0.11, in an environment of its own
     python tests/benchmarks/beside_agentevals.py --agentevals ENVIRONMENT/bin/agentevals
 
-Both read one document of OTLP JSON and an eval set of ADK, and compare the names and arguments of all tool
-calls in order (`tool_trajectory_avg_score` at 1; `tool_usage_accuracy` at 1). agentevals scores each
-conversation in memory and keeps nothing. spangrade stores the spans, derives sessions with their costs,
-latencies and tables for SQL, and stores the verdicts; here no other metric is a gate. How many pass is
-printed of both.
+Both read OTLP JSON, a line a session as a Collector writes it, and an eval set of ADK, and compare the
+names and arguments of all tool calls in order (`tool_trajectory_avg_score` at 1; `tool_usage_accuracy` at
+1). agentevals scores each conversation in memory and keeps nothing. spangrade stores the spans, derives
+sessions with their costs, latencies and tables for SQL, and stores the verdicts; here no other metric is a
+gate. How many pass is printed of both.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def write(folder: Path, sessions: int) -> None:
             [(f"session-{number}", turns)], start_ns=1_767_258_000 * 10**9 + number * 10**11
         )
         resources += [{**one, "resource": {"attributes": [case]}} for one in recorded["resourceSpans"]]
-    (folder / "spans.json").write_text(json.dumps({"resourceSpans": resources}))
+    lines = [json.dumps({"resourceSpans": [one]}) + "\n" for one in resources]
+    (folder / "spans.jsonl").write_text("".join(lines))
     cases = [eval_case(number) for number in range(sessions)]
     (folder / "cases.json").write_text(
         json.dumps({"eval_set_id": "pairs", "name": "pairs", "eval_cases": cases})
@@ -115,9 +116,9 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=2_000)
     parser.add_argument("--pairs", type=int, default=3)
     given = parser.parse_args()
-    theirs = [given.agentevals, "run", "spans.json", "-e", "cases.json", "-m", "tool_trajectory_avg_score"]
+    theirs = [given.agentevals, "run", "spans.jsonl", "-e", "cases.json", "-m", "tool_trajectory_avg_score"]
     theirs += ["-t", "1", "--group-by", "conversation", "-o", "summary"]
-    ours = [sys.executable, "-m", "spangrade", "grade", "cases.json", "--spans", "spans.json"]
+    ours = [sys.executable, "-m", "spangrade", "grade", "cases.json", "--spans", "spans.jsonl"]
     ours += ["--no-references", "--metric", METRIC, "--format", "json"]
     found: dict[str, list[Run]] = {"agentevals": [], "one process": [], "two processes": []}
     with tempfile.TemporaryDirectory() as name:
