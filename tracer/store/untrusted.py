@@ -36,12 +36,12 @@ NEW_FILE = f"{EXISTING_FILE}, STORAGE_VERSION 'v1.5.0', BLOCK_SIZE 65536"
 _checked: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {}
 
 # Instances of DuckDB whose database is closed, by its location and their memory limit: to start another one
-# takes 15 ms of CPU, to attach the file again 1 ms. Each takes 4 MB, and keeps what it has allocated: 20 MB
-# after a file of 8 MB was read whole. Without a lock: each step on it is atomic, and a fork could inherit a
-# lock that is held.
+# takes 15 ms of CPU, to attach the file again 1 ms. Each takes 4 MB, and keeps what it has allocated: 15 MB
+# after the spans of a file of 8 MB were read, 23 MB after those of one of 50 MB. Without a lock: each step on
+# it is atomic, and a fork could inherit a lock that is held.
 _idle: dict[tuple[str, str], duckdb.DuckDBPyConnection] = {}
 _MOST_IDLE = 2
-_IDLE_FILE_BYTES = 8_000_000  # of a larger file no instance waits
+_IDLE_FILE_BYTES = 64_000_000  # of a larger file no instance waits
 
 _FILES_OF_ONE_DATABASE = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 _SETTINGS = (
