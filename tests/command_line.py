@@ -6,6 +6,7 @@ import io
 import logging
 import os
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import NamedTuple
@@ -60,12 +61,7 @@ def with_variables(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]
     given, rest = list(arguments), []
     if not given or given[0] not in COMMANDS:
         return given, {}
-    get_command(app).get_command(None, given[0])  # its settings are known once it is built
-    known = {**settings_by_flag(given[0]), **NOT_OPTIONS}
-    if given[0] == "run":
-        known |= NOT_OF_RUN
-    if given[0] not in ("grade", "audit"):
-        known["--no-references"] = (True, "SPANGRADE_NO_REFERENCES")
+    known = _settings_of(given[0])
     variables: dict[str, str] = {}
     words = iter(given)
     for word in words:
@@ -76,6 +72,17 @@ def with_variables(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]
         value = "1" if is_flag else next(words)
         variables[name] = f"{variables[name]},{value}" if name in variables else value
     return rest, variables
+
+
+@cache
+def _settings_of(command: str) -> dict[str, tuple[bool, str]]:
+    get_command(app).get_command(None, command)  # its settings are known once it is built
+    known = {**settings_by_flag(command), **NOT_OPTIONS}
+    if command == "run":
+        known |= NOT_OF_RUN
+    if command not in ("grade", "audit"):
+        known["--no-references"] = (True, "SPANGRADE_NO_REFERENCES")
+    return known
 
 
 def run(*arguments: str | Path) -> Done:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from made_once import new_database
 from paths import FIXTURES
+from recordings import sessions_of_file
 
 import spangrade
 from spangrade import InputError, Session
@@ -87,9 +88,7 @@ def test_documents_in_any_layout_are_the_same(case: dict[str, Any], layout: str,
     is_lines = case["file"].endswith("l")
     documents = [json.loads(line) for line in text.splitlines()] if is_lines else [json.loads(text)]
     (tmp_path / "laid_out").write_text(LAYOUTS[layout](documents))
-    db = spangrade.open(new_database(tmp_path / "s.duckdb"), settings=None)
-    db.import_files(tmp_path / "laid_out", strict=True)
-    (session,) = db
+    (session,) = sessions_of_file(tmp_path / "laid_out", tmp_path / "s.duckdb")
     found, expected = told(session), TOLD | case.get("differs", {})
     assert found | {"id": 0} == expected | {"id": 0}
 

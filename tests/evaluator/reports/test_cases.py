@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -49,8 +50,15 @@ def reports(given: Any) -> dict[str, Any]:
         **files,
         "head": head.plain.splitlines(),
         "tables": printed(tables),
-        "show": [printed(session_text(one, None)) for one in sessions],
+        "show": [session_lines(json.dumps(one)) for one in given["sessions"]],
     }
+
+
+@cache  # of two sessions, a row changes one
+def session_lines(given: str) -> list[str]:
+    """Return what `show` prints of a session."""
+    (session,) = SESSIONS.validate_python([json.loads(given)])
+    return printed(session_text(session, None))
 
 
 def printed(parts: Iterable[Any]) -> list[str]:
