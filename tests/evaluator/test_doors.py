@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from command_line import Spangrade
 from doors import GATES, SPECS, Asked, of_grades, of_run
-from made_once import copy_of_sample
+from made_once import copy_of, copy_of_sample, made_once
 from paths import SAMPLE
 
 import spangrade as package
@@ -28,11 +28,13 @@ WATCHED = {"since", "sample"}
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a database of the sample, two of whose sessions have a score from outside."""
     monkeypatch.chdir(tmp_path)
-    path = copy_of_sample(tmp_path / "s.duckdb")
-    opened = package.open(path)
-    opened.score("conversation-1", {"thumbs": 1}, by="ann")
-    opened.score("conversation-2", {"thumbs": 0}, by="ann")
-    return path
+
+    def make(path: Path) -> None:
+        opened = package.open(copy_of_sample(path))
+        opened.score("conversation-1", {"thumbs": 1}, by="ann")
+        opened.score("conversation-2", {"thumbs": 0}, by="ann")
+
+    return copy_of(made_once("sample-scored", make), tmp_path / "s.duckdb")
 
 
 @pytest.mark.parametrize("asked", SPECS.values(), ids=SPECS)

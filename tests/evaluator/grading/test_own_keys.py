@@ -10,6 +10,7 @@ import command_line
 import pytest
 from command_line import Spangrade
 from grading import grade_recorded
+from made_once import copy_of, made_once
 from otlp_sessions import Call, Said, recorded_sessions, write_sessions
 
 from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData
@@ -27,9 +28,11 @@ def tone(session, question):
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    recording = write_sessions(tmp_path / "s.jsonl", [("s", [Said("Hi", "It is here.")])])
-    assert command_line.run("import", recording, "--db", tmp_path / "s.duckdb").code == 0
-    return tmp_path / "s.duckdb"
+    def make(path: Path) -> None:
+        recording = write_sessions(path.with_suffix(".jsonl"), [("s", [Said("Hi", "It is here.")])])
+        assert command_line.run("import", recording, "--db", path).code == 0
+
+    return copy_of(made_once("one-greeting", make), tmp_path / "s.duckdb")
 
 
 def written(tmp_path: Path, reference: dict[str, Any], **own: Any) -> Path:

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 import requests
 from command_line import spangrade
-from made_once import copy_of_sample, new_store
+from made_once import copy_of, copy_of_sample, made_once, new_store
 from paths import SAMPLE
 from receiving import receiver, request
 
@@ -55,7 +55,10 @@ def state(session: str, day: int) -> LogRecord:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    path = tmp_path / "s.duckdb"
+    return copy_of(made_once("to-delete-from", _make), tmp_path / "s.duckdb")
+
+
+def _make(path: Path) -> None:
     with new_store(path) as store:
         store.add(
             [
@@ -67,7 +70,6 @@ def db(tmp_path: Path) -> Path:
             ]
         )
         update(store)
-    return path
 
 
 def sessions(db: Path) -> list[str]:

@@ -13,7 +13,7 @@ from alert_streams import DAY_NS, HOUR_NS, START_NS, Stream, alerts, new_databas
 from alert_streams import add as add_stream
 from alerts_simulated import COURSES, delays, false_alarms
 from command_line import Spangrade
-from made_once import new_store
+from made_once import copy_of, made_once, new_store
 from otlp_sessions import Call, Said, recorded_sessions, write_sessions
 from serving import serving
 from sinks import hook
@@ -192,13 +192,15 @@ def test_at_most_twenty_causes_of_a_process_are_counted_by_name(tmp_path: Path) 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
     """A database with eight days of four agents, of whose sessions a tenth fails."""
-    db = tmp_path / "s.duckdb"
-    new_database(db)
-    with Store.open(db) as store:
-        store.query("SELECT setseed(0.5)")
-        for day in range(-8, 0):
-            add_stream(store, Stream(agents=4), START_NS + day * DAY_NS)
-    return db
+
+    def make(path: Path) -> None:
+        new_database(path)
+        with Store.open(path) as store:
+            store.query("SELECT setseed(0.5)")
+            for day in range(-8, 0):
+                add_stream(store, Stream(agents=4), START_NS + day * DAY_NS)
+
+    return copy_of(made_once("eight-days-of-four-agents", make), tmp_path / "s.duckdb")
 
 
 def bodies_of(
