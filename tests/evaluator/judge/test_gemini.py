@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from gemini_standin import MODEL, PRICE, QUESTION, decision, judge_of
-from google.genai.types import HttpOptions
 
 from spangrade import ExitCode
 from spangrade.evaluator.judge import (
@@ -241,6 +240,8 @@ async def test_vertex_ai_is_used_by_the_clients_own_variables(gemini, monkeypatc
 
 
 async def test_vertex_ai_without_credentials_makes_the_judge_unavailable(gemini, monkeypatch, tmp_path):
+    from google.genai.types import HttpOptions
+
     monkeypatch.delenv("GEMINI_API_KEY")
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
