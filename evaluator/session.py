@@ -456,13 +456,13 @@ class Session:
 
         None if they are. Without `tools`, all tools count.
         """
-        if (unknown := self.calls_unknown) is not None:
-            return unknown
-        for turn in self.turns:  # nearly always without any
-            if turn.calls_outside:
+        for turn in self.turns:  # a loop: five metrics ask, and nearly always there is nothing
+            if turn.calls_unknown or turn.calls_outside:
                 break
         else:
             return None
+        if (unknown := self.calls_unknown) is not None:
+            return unknown
         outside = {
             tool: None
             for turn in self.turns

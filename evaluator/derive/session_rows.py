@@ -70,23 +70,22 @@ def _decoder(table: DerivedTable, make: Callable[[Sequence[Any]], Any]) -> Calla
     return decode if steps else make
 
 
-def _session_decoder() -> Callable[[Row, dict[str, Any]], Session]:
-    """Return the function from a session's cells, and its records by field, to the session."""
+def _session_decoder() -> Callable[[Row, Iterable[Any]], Session]:
+    """Return the function from a session's cells, and its records in the order of RECORDS, to the session."""
     paths = [column.path for column in SESSIONS.columns]
     values_of = _decoder(SESSIONS, list)
-    own = [path for path in paths if "." not in path and path not in RECORDS]
-    values_in_order = itemgetter(*(paths.index(name) for name in own))
     parts = [
-        (name, part, itemgetter(*(paths.index(f"{name}.{field.name}") for field in fields(part))))
+        (part, itemgetter(*(paths.index(f"{name}.{field.name}") for field in fields(part))))
         for name, part in PARTS.items()
     ]
+    names = [*(path if path not in RECORDS else "" for path in paths), *PARTS, *RECORDS]
+    in_order = itemgetter(*(names.index(field.name) for field in fields(Session)))
 
-    def decode(row: Row, records: dict[str, Any]) -> Session:
+    def decode(row: Row, records: Iterable[Any]) -> Session:
         values = values_of(row)
-        arguments = dict(zip(own, values_in_order(values), strict=True))
-        for name, part, values_of_part in parts:
-            arguments[name] = part(*values_of_part(values))
-        return Session(**arguments | records)
+        values += [part(*values_of_part(values)) for part, values_of_part in parts]
+        values += records
+        return Session(*in_order(values))
 
     return decode
 
@@ -155,11 +154,9 @@ class SessionRows(NamedTuple):
 
     def decoded(self) -> Iterator[Session]:
         """Yield the sessions, each made when it is asked for: its memory is that of the one before."""
+        records = [(_DECODERS[name], by_session) for name, by_session in self.records.items()]
         for row in self.sessions:
-            own = {
-                name: tuple(map(_DECODERS[name], by_session.pop(row[0], ())))
-                for name, by_session in self.records.items()
-            }
+            own = [tuple(map(decoder, by_session.pop(row[0], ()))) for decoder, by_session in records]
             yield _decode_session(row, own)
 
 
