@@ -233,9 +233,13 @@ def _attempted(
     redact: Redaction | None,
 ) -> Grade:
     question = attempt.question
-    results = policy.of_the_agent(
-        [(metric, masked(resolve(metric, started), redact)) for metric, started in attempt.metrics]
-    )
+    found = [
+        (metric, resolve(metric, started) if isinstance(started, Future) else started)
+        for metric, started in attempt.metrics
+    ]
+    if redact is not None:
+        found = [(metric, masked(outcome, redact)) for metric, outcome in found]
+    results = policy.of_the_agent(found)
     verdict, reason = plan.decide(session, candidates if question is None else (question,), results)
     outcomes = {metric.name: outcome for metric, outcome in results}
     if question is None and candidates:

@@ -227,7 +227,9 @@ class MetricPlan:
         reasons: dict[Verdict, list[str]] = {}
         gates = []
         for metric, outcome in results:
-            if metric.threshold is None and isinstance(outcome, Score) and outcome.passed is None:
+            if metric.threshold is None and (
+                outcome.passed is None if isinstance(outcome, Score) else not isinstance(outcome, Failure)
+            ):
                 continue  # only measured
             verdict = _verdict_of(metric, outcome)
             if verdict is not Verdict.PASSED:
@@ -237,7 +239,7 @@ class MetricPlan:
                 reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
             if _judges(metric, outcome):
                 gates.append(metric)
-        if Verdict.BROKEN not in reasons and (user := broken_user(results)) is not None:
+        if reasons and Verdict.BROKEN not in reasons and (user := broken_user(results)) is not None:
             return Decision(Verdict.INCONCLUSIVE, user)
         if len(candidates) > 1:
             reasons[Verdict.INCONCLUSIVE] = [ambiguous(candidates).reason]

@@ -91,9 +91,9 @@ def score_rows(grade: Grade) -> Iterator[tuple[Any, ...]]:
     session_id, question_id = grade.session_id, grade.question_id
     for name, outcome in grade.outcomes.items():
         if isinstance(outcome, Score):
-            value, passed, reason, spans, *_ = outcome
+            value, passed, reason, spans, _, is_bound = outcome
             evidence = canonical([stored_json(one) for one in spans]) if spans else "[]"
-            kind = "bound" if outcome.is_bound else "score"
+            kind = "bound" if is_bound else "score"
             yield session_id, question_id, name, value, passed, kind, reason, evidence
         else:
             kind, reason = unmeasured(outcome)

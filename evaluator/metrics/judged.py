@@ -13,7 +13,7 @@ from functools import cache
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -188,8 +188,15 @@ def final_response_match(session: Session, question: GoldenQuestion) -> Outcome:
     return _rated(session, _expecting(question, expected.text), expected)  # type: ignore[return-value]
 
 
-def _expected(reply: str | ExpectedReply) -> ExpectedReply:
-    return reply if isinstance(reply, ExpectedReply) else ExpectedReply.model_construct(text=reply)
+class _Expected(NamedTuple):
+    """A reply that is expected: an `ExpectedReply`, whose model took half of the time of the metric."""
+
+    text: str
+    match: str | None = None
+
+
+def _expected(reply: str | ExpectedReply) -> _Expected:
+    return _Expected(reply.text, reply.match) if isinstance(reply, ExpectedReply) else _Expected(reply)
 
 
 def _expecting(question: GoldenQuestion, text: str) -> GoldenQuestion:
@@ -197,7 +204,7 @@ def _expecting(question: GoldenQuestion, text: str) -> GoldenQuestion:
     return question.model_copy(update={"reference_data": ReferenceData(reference_response=text)})
 
 
-def _known_match(reply: str | None, expected: ExpectedReply) -> Outcome | None:
+def _known_match(reply: str | None, expected: _Expected) -> Outcome | None:
     """Return the outcome of a reply that needs no judge; None if a judge has to rate it."""
     if reply is None:
         return _not_compared("the last reply is not recorded; record the model's output")
@@ -218,7 +225,7 @@ def _known_match(reply: str | None, expected: ExpectedReply) -> Outcome | None:
     return None
 
 
-def _or_match(expected: ExpectedReply) -> str:
+def _or_match(expected: _Expected) -> str:
     """Return the way on without a judge, where the question does not ask for one."""
     if expected.match is not None:
         return ""
@@ -264,7 +271,7 @@ def responses_match(session: Session, question: GoldenQuestion) -> Outcome:
 
 
 def _until(
-    session: Session, question: GoldenQuestion, number: int, expected: ExpectedReply
+    session: Session, question: GoldenQuestion, number: int, expected: _Expected
 ) -> tuple[Session, GoldenQuestion]:
     """Return a session as it was after a turn, and a question that expects a reply there."""
     made = replace(
@@ -299,7 +306,7 @@ def _lowest(outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
     return lowest._replace(reason=f"turn {number}: {lowest.reason.replace(_LAST_REPLY, 'the reply')}")
 
 
-async def _rated(session: Session, question: GoldenQuestion, expected: ExpectedReply) -> Outcome:
+async def _rated(session: Session, question: GoldenQuestion, expected: _Expected) -> Outcome:
     judge = _judge()
     try:
         outcome: Outcome = await judge(session, question)

@@ -382,13 +382,13 @@ def _unknown_steps(session: Session, question: GoldenQuestion) -> Inconclusive |
     """Return that the steps of the kinds that the reference names are not recorded; None if they are."""
     if session.agents is None:
         return _UNKNOWN
-    agents = _agents(session, question)
+    named, agents = _named(question), _agents(session, question)
     unknown = session.calls_unknown_of()
-    if unknown and not (_named(question) and _named(question) <= agents):
+    if named <= agents:  # most references name agents alone
+        return Inconclusive(unknown) if unknown and not named else None
+    if unknown:
         return Inconclusive(unknown)
-    near = {
-        name: other for name, other in near_names(session, _named(question)).items() if name not in agents
-    }
+    near = {name: other for name, other in near_names(session, named).items() if name not in agents}
     return Inconclusive(did_you_mean(near)) if near else None
 
 
