@@ -95,6 +95,6 @@ def grade(
     else:
         from spangrade.evaluator.reports.json import run_json
 
-        more = {} if sent is None else {"sent": sent.to_json()}
+        more = {} if sent is None else {"sent": sent._asdict()}
         printed.write({**run_json(run), **more}, "grades")
     raise typer.Exit(run.exit_code)

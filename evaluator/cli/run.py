@@ -166,7 +166,7 @@ def run(
             found = {"regressed": regressed, "fixed": fixed, "not_known": list(flips.not_known)}
             more = {"flips": {"run_id": flips.earlier.run_id, **found}}
         if sent is not None:
-            more["sent"] = sent.to_json()
+            more["sent"] = sent._asdict()
         printed.write({**run_json(graded), **more}, "grades")
     else:
         show_run(opened, graded, compared, flips, code=code, every=every.all, again=asked.again)

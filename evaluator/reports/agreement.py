@@ -13,6 +13,7 @@ from spangrade.evaluator.statistics.agreement.agreement import Agreement
 from spangrade.evaluator.statistics.agreement.check import JudgeCheck
 from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate
 from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Kappa
+from spangrade.tracer.base.canonical_json import record_json
 from spangrade.tracer.base.terminal import counted
 
 MAX_LISTED = 20  # sessions; the JSON has all of them
@@ -20,17 +21,7 @@ MAX_LISTED = 20  # sessions; the JSON has all of them
 
 def agreement_json(agreement: Agreement) -> dict[str, Any]:
     """Return an agreement as JSON values; null is unknown."""
-    value = agreement._asdict()
-    value["is_representative"] = agreement.is_representative
-    value["pairs"] = [
-        {**pair._asdict(), "agreed": pair.agreed._asdict(), "kappa": pair.kappa and pair.kappa._asdict()}
-        for pair in agreement.pairs
-    ]
-    value["differing"] = [one._asdict() for one in agreement.differing]
-    for name, part in value.items():
-        if isinstance(part, tuple) and hasattr(part, "_asdict"):
-            value[name] = part._asdict()
-    return value
+    return {**record_json(agreement), "is_representative": agreement.is_representative}
 
 
 def agreement_tables(agreement: Agreement, *, every: bool) -> RenderableType:

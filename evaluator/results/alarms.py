@@ -54,7 +54,6 @@ class Alarm(NamedTuple):
         del values["rule"]
         return {
             **values,
-            "examples": list(self.examples),
             "started_at": iso(self.started_ns),
             "ended_at": None if self.ended_ns is None else iso(self.ended_ns),
             "since": iso(self.since_ns),

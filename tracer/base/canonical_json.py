@@ -63,6 +63,13 @@ def json_value(value: object) -> Any:
         return f"<{type_name(value)}>"
 
 
+def record_json(value: Any) -> Any:
+    """Return named tuples, all the way down, as objects of their fields, and other tuples as lists."""
+    if hasattr(value, "_asdict"):
+        return {name: record_json(part) for name, part in value._asdict().items()}
+    return [record_json(part) for part in value] if isinstance(value, tuple | list) else value
+
+
 def plain_text(value: object) -> str:
     """Return a text as it is, and anything else as its JSON text: an id may be a UUID or a number."""
     plain = json_value(value)

@@ -20,7 +20,7 @@ from spangrade.evaluator.apps.audit.report import Audit, Tally
 from spangrade.evaluator.apps.audit.survivors import SurvivorGroup
 from spangrade.evaluator.reports.markdown import code, table_lines
 from spangrade.evaluator.reports.tables import cell, table
-from spangrade.tracer.base.canonical_json import dumps
+from spangrade.tracer.base.canonical_json import dumps, record_json
 from spangrade.tracer.base.terminal import counted
 
 MAX_LISTED = 20  # groups of survivors, and questions; the JSON has all of them
@@ -41,16 +41,16 @@ def audit_json(audit: Audit) -> dict[str, Any]:
         "after_proposals": _tally_json(audit.after),
         "kinds": [{"kind": tally.name, **_tally_json(tally)} for tally in audit.kinds],
         "questions": [{"question": tally.name, **_tally_json(tally)} for tally in audit.questions],
-        "survivors": [_group_json(group) for group in audit.survivors],
-        "left_after_proposals": [_group_json(group) for group in audit.left],
+        "survivors": record_json(audit.survivors),
+        "left_after_proposals": record_json(audit.left),
         "proposals": [_proposal_json(proposal) for proposal in audit.proposed.edits],
         "not_written": [_proposal_json(proposal) for proposal in audit.proposed.unsure],
-        "gates": [gate._asdict() for gate in audit.proposed.gates],
+        "gates": record_json(audit.proposed.gates),
         "not_proposed": [
             {"questions": list(one.question_ids), "reference": one.reference, "reason": one.reason}
             for one in audit.proposed.withheld
         ],
-        "drills": [{"tool": drill.tool, "kinds": list(drill.kinds)} for drill in audit.drills],
+        "drills": record_json(audit.drills),
         "diff": audit.diff,
         "written": audit.written,
         "judge": None if audit.judge is None else {"model": audit.judge.model, **asdict(audit.judge.spent)},
@@ -111,10 +111,6 @@ def _proposal_json(proposal: Proposal) -> dict[str, Any]:
 
 def _tally_json(tally: Tally) -> dict[str, Any]:
     return {fate: tally.fates[Fate(fate)] for fate in _FATES} | {"share_caught": tally.share}
-
-
-def _group_json(group: SurvivorGroup) -> dict[str, Any]:
-    return {**group._asdict(), "sessions": list(group.sessions), "questions": list(group.questions)}
 
 
 def _tally_rows(name: str, tallies: Iterable[Tally]) -> list[dict[str, Any]]:

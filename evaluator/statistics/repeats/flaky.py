@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
 
@@ -58,10 +58,6 @@ class Flaky(NamedTuple):
             for one in self.branches
         )
         return f"{self.part_at} {self.step}: {', '.join(shown)}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the question as JSON values."""
-        return {**self._asdict(), "branches": [branch._asdict() for branch in self.branches]}
 
 
 def flaky(question: str, tries: Sequence[Try]) -> Flaky | None:

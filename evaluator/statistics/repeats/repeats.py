@@ -10,6 +10,7 @@ from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.graded import graded_sessions
 from spangrade.evaluator.statistics.repeats.flaky import Flaky, Try, flaky
 from spangrade.evaluator.statistics.repeats.rates import RatesOfK, Tries, rates
+from spangrade.tracer.base.canonical_json import record_json
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
 
@@ -44,19 +45,7 @@ class Repeats(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the repeats as JSON values; the bounds of an interval are null below 20 questions."""
-        return {
-            **self._asdict(),
-            "condition": self.condition,
-            "rates": [
-                {
-                    **one._asdict(),
-                    "pass_at_k": one.pass_at_k._asdict(),
-                    "pass_hat_k": one.pass_hat_k._asdict(),
-                }
-                for one in self.rates
-            ],
-            "flaky": [one.to_json() for one in self.flaky],
-        }
+        return {**record_json(self), "condition": self.condition}
 
 
 def repeats_of_run(store: Store, run_id: str) -> Repeats | None:

@@ -63,10 +63,6 @@ class SentScores(NamedTuple):
             return f"{counted(self.unsent, 'score')} would be sent to {self.endpoint}{before}"
         return f"{counted(self.sent, 'score')} sent to {self.endpoint}{before}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts, and the events of a dry run, as JSON values."""
-        return {**self._asdict(), "events": list(self.events)}
-
 
 class _Row(NamedTuple):
     """A score that is to be sent: its row in the table of what was sent, and its event."""
