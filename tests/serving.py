@@ -50,7 +50,7 @@ class Served:
 def serving(shown: Path | Viewed, reviewer: Reviewer | None = None) -> Iterator[Served]:
     """Serve the pages of a database file, or of what else has pages, to a person who may label."""
     database = ViewedDatabase(shown) if isinstance(shown, Path) else shown
-    database.prepare(lambda _: None)
+    database.prepare()
     try:
         with serving_app(create_app(database, reviewer)) as served:
             yield served

@@ -13,10 +13,9 @@ from spangrade.evaluator.metrics.metric import (
     Score,
     metric,
 )
-from spangrade.evaluator.metrics.registry import METRICS_GROUP, load_metrics, parse_metric, parse_metrics
+from spangrade.evaluator.metrics.registry import load_metrics, parse_metric, parse_metrics
 
 __all__ = [
-    "METRICS_GROUP",
     "Failure",
     "Inconclusive",
     "Metric",

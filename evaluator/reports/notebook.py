@@ -102,9 +102,9 @@ def database_html(db: Database) -> str:
     return "".join([*parts, sessions_html(db)])
 
 
-def sessions_html(db: Database, *, failed: bool = False) -> str:
-    """Return the newest sessions of a database as a table, with `failed` those that failed."""
-    rows = db.list_sessions(limit=_ROWS + 1, failed=failed).rows()
+def sessions_html(db: Database) -> str:
+    """Return the newest sessions of a database as a table."""
+    rows = db.list_sessions(limit=_ROWS + 1).rows()
     listed = [[row[name] for name in _OF_SESSIONS] for row in rows[:_ROWS]]
     return table_of(_OF_SESSIONS, listed) + ("<p>and more</p>" if len(rows) > _ROWS else "")
 

@@ -11,7 +11,6 @@ from spangrade.evaluator.reports.html.queries import page_query
 from spangrade.evaluator.reports.html.run_page import run_page
 from spangrade.tracer.store import Store
 
-_METRIC_COLUMNS = ("metric", "mean", "p50", "p95", "passed", "failed", "inconclusive", "failures")
 _GRAVEST_FIRST = [*map(str, PRECEDENCE), str(Verdict.UNMATCHED), str(Verdict.PASSED)]
 
 

@@ -33,7 +33,7 @@ ROLES = (*Role, None)
 def gated(folder: Path, statuses: list[int] | None = None, **options: Any) -> Iterator[Served]:
     """Serve the pages of the sample, as `spangrade serve` does, to those who have a key."""
     shown = ViewedDatabase(folder / "s.duckdb")
-    shown.prepare(lambda _: None)
+    shown.prepare()
     site = ServedSite(frozenset({"spans.example.com"}), folder / "golden.json")
     entrance = Entrance(
         create_app(shown, site=site),

@@ -241,7 +241,7 @@ def shown(answer: Answer) -> list[Any]:
 @contextmanager
 def gated(folder: Path, statuses: list[int], keys: KeyFile, **options: Any) -> Iterator[Served]:
     viewed = ViewedDatabase(folder / "s.duckdb")
-    viewed.prepare(lambda _: None)
+    viewed.prepare()
     site = ServedSite(frozenset({"spans.example.com"}), folder / "golden.json", lambda: ["one problem"])
     entrance = Entrance(
         create_app(viewed, site=site),

@@ -187,7 +187,7 @@ def test_lists_have_the_sessions_that_were_selected(tmp_path: Path) -> None:
 def test_new_spans_are_derived_after_the_page_that_saw_them(tmp_path: Path) -> None:
     db = record(tmp_path, "first")
     database = ViewedDatabase(db)
-    database.prepare(lambda _: None)
+    database.prepare()
     with Store.open(db) as store:
         for line in (SAMPLE / "spans.otlp.jsonl").read_text().splitlines():
             store.add(read_otlp(json.loads(line)))
@@ -211,7 +211,7 @@ def test_a_notice_of_a_process_that_held_the_database_goes_with_the_process(
         for line in (SAMPLE / "spans.otlp.jsonl").read_text().splitlines():
             store.add(read_otlp(json.loads(line)))
     with another_process_reading(db):  # readers may share the file, who derives needs it alone
-        database.prepare(lambda _: None)
+        database.prepare()
         assert database.notice.startswith("New spans are not derived: ")
         assert "another process" in database.notice
     with database.reading():

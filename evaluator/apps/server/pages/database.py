@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -65,7 +65,7 @@ class Viewed(Protocol):
         """Give a store for what a reviewer writes, in transactions of the caller."""
         ...
 
-    def prepare(self, on_progress: Callable[[str], None]) -> None:
+    def prepare(self) -> None:
         """Do what is needed before the first page."""
         ...
 
@@ -103,7 +103,7 @@ class ViewedLake:
         with self._one_at_a_time, self._lake.writing() as store:
             yield store
 
-    def prepare(self, on_progress: Callable[[str], None]) -> None:  # noqa: ARG002
+    def prepare(self) -> None:
         """Raise StoreError if the lake cannot be read."""
         with self.reading():
             pass
@@ -185,7 +185,7 @@ class ViewedDatabase:
         if behind:
             self._derive_in_background()
 
-    def prepare(self, on_progress: Callable[[str], None]) -> None:
+    def prepare(self) -> None:
         """Bring the database up to date before the first page; upgrade one of an earlier version.
 
         If it cannot be written, what was derived before is shown. Raises StoreError if there is nothing to
@@ -197,7 +197,6 @@ class ViewedDatabase:
                 if not is_behind(store, self._configured):
                     return
                 shown = _has_sessions(store)
-            on_progress("deriving sessions")
             self._derive()
         except StoreError as error:
             if not shown:

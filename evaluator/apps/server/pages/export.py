@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -63,12 +62,7 @@ def file_name(session_id: str) -> str:
     return f"{name}.html"
 
 
-def export_run(
-    exported: Stored,
-    folder: Path,
-    run_id: str | None = None,
-    on_progress: Callable[[str], None] = lambda _: None,
-) -> int:
+def export_run(exported: Stored, folder: Path, run_id: str | None = None) -> int:
     """Write the pages of a run of a database file or a lake, by its name or id, of the latest one without.
 
     Return how many sessions have a page.
@@ -81,7 +75,6 @@ def export_run(
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InputError(f"{folder}: it is not empty: name a new folder")
-        on_progress("writing pages")
         with replacing(folder) as new:
             return _write(partial(exported.reading, derived=False, wait_s=RUN_WAIT_S), new, run_id)
 

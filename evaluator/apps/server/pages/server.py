@@ -15,7 +15,6 @@ def serve(
     database: Viewed,
     port: int,
     ready: Callable[[str], None],
-    on_progress: Callable[[str], None] = lambda _: None,
     reviewer: Reviewer | None = None,
 ) -> None:
     """Serve pages of a database or a lake at the loopback until SIGINT or SIGTERM; port 0 is any free one.
@@ -24,7 +23,7 @@ def serve(
     use, StoreError if what they show cannot be read.
     """
     with listen(HOST, port) as listener:
-        database.prepare(on_progress)
+        database.prepare()
         ready(f"http://{HOST}:{listener.getsockname()[1]}/")
         try:
             serve_app(create_app(database, reviewer), listener)
