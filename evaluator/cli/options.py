@@ -64,14 +64,14 @@ class Readers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graders:
-    """How many processes grade."""
+    """How many processes read recordings and grade."""
 
     workers: int | None = option(
         None,
-        "Processes that grade sessions.",
+        "Processes that read recordings and grade sessions.",
         metavar="N",
         least=1,
-        shown_default="the number of CPUs, up to 4; 1 below 4,000 sessions",
+        shown_default="the number of CPUs, up to 4; 1 below 20,000 spans, 4,000 sessions",
         setting=OWN,
         variable="SPANGRADE_WORKERS",
     )

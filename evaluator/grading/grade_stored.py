@@ -72,7 +72,7 @@ def grade_prepared(
         callbacks.on_problem(Problem(prepared.dataset, custom, dropped=False))
     judge = prepared.judge()
     spent_before = judge.spent
-    sessions, complete = sessions_to_grade(prepared, db, callbacks)
+    sessions, complete = sessions_to_grade(prepared, db, callbacks, workers)
     if is_saved and (gates := named_tools(prepared)):
         with db.reading(derived=False, wait_s=RUN_WAIT_S) as store:
             unknown = unknown_names(gates, store, sessions.ids)

@@ -313,16 +313,16 @@ def custom_keys(prepared: Prepared) -> str | None:
 
 
 def sessions_to_grade(
-    prepared: Prepared, db: Stored, callbacks: Callbacks = DEFAULT
+    prepared: Prepared, db: Stored, callbacks: Callbacks = DEFAULT, workers: int | None = 1
 ) -> tuple[SessionReader, bool]:
     """Return the sessions that a grade is about, and whether all recordings could be read.
 
-    The recordings, or the dataset's own sessions, are stored first. Raises StoreError if there are neither
-    and no database, InputError for a selection that cannot be used.
+    The recordings, which `workers` processes read, or the dataset's own sessions are stored first. Raises
+    StoreError if there are neither and no database, InputError for a selection that cannot be used.
     """
     select, complete = prepared.spec.select, True
     if prepared.recordings:
-        intake, parts = start_import(db.file, prepared.recordings, callbacks)
+        intake, parts = start_import(db.file, prepared.recordings, callbacks, workers)
         import_batches(partial(Store.open, db.file, wait_s=WAIT_S), intake, parts, callbacks)
         complete = not intake.incomplete
     elif prepared.golden.spans is not None:

@@ -64,7 +64,7 @@ def run_audit(
     if write and golden is None:
         raise FieldError("write", f"{dataset} is not a golden file: no other file is changed")
     judge = None if spec.judge.model is None else prepared.judge()
-    reader, _ = sessions_to_grade(prepared, db, callbacks)
+    reader, _ = sessions_to_grade(prepared, db, callbacks, workers)
     plan = replace(prepared.plan, reported=())
     callbacks.on_progress("auditing")
     asked = judge or NoJudge(_NOT_ASKED)
