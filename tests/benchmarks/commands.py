@@ -5,8 +5,8 @@
 
 Each figure is user and system time of a process of its own, where there are several sizes without that of
 `spangrade --version`, on a database that the same checkout has made, with the Python of its `.venv` if it has
-one. The exponent is that of the last doubling: 1 is linear. MB is the most memory of the last size. What a
-checkout cannot do is left out.
+one. The exponent is that of the last doubling: 1 is linear. Seconds by the clock, and MB, the most memory of
+one process, are of the last size. What a checkout cannot do is left out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -59,6 +60,7 @@ class Row(NamedTuple):
     command: str
     sizes: tuple[int, ...] = _SIZES
     before: tuple[str, ...] = ()  # commands that are not measured
+    workers: int = 1
 
 
 ROWS = (
@@ -86,10 +88,14 @@ ROWS = (
     Row("apart", "run {agent} {golden} --db {db}", (250, 500)),
     Row("sample", "sessions --help", (500,)),
     Row("sample", "--help", (500,)),
-    Row("sample", "import {spans} --db {db} --workers 1"),
-    Row("interleaved", "import {spans} --db {db} --workers 1", (100, 200)),
-    Row("one session", "import {spans} --db {db} --workers 1", (8_000, 16_000)),
-    Row("long", "import {spans} --db {db} --workers 1", (50, 100)),
+    Row("sample", "import {spans} --db {db}"),
+    Row("sample", "import {spans} --db {db}", workers=2),
+    Row("apart", "grade {golden} --db {db} --session s0", (2_500, 5_000)),
+    Row("apart", "grade {golden} --db {db}", (10_000, 20_000)),
+    Row("apart", "grade {golden} --db {db}", (10_000, 20_000), workers=2),
+    Row("interleaved", "import {spans} --db {db}", (100, 200)),
+    Row("one session", "import {spans} --db {db}", (8_000, 16_000)),
+    Row("long", "import {spans} --db {db}", (50, 100)),
 )
 
 
@@ -115,24 +121,26 @@ def recorded(shape: str, size: int, folder: Path) -> tuple[Path, Path]:
 
 
 class Took(NamedTuple):
-    """What a command took: user and system time, and memory."""
+    """What a command took: user and system time, seconds of the clock, and memory."""
 
     cpu_s: float
+    wall_s: float
     most_mb: float
 
 
-def took(checkout: Path, command: Iterable[str]) -> Took | None:
+def took(checkout: Path, command: Iterable[str], workers: int = 1) -> Took | None:
     """Return what a command of a checkout took, None if it does not have it."""
+    started = time.monotonic()
     process = subprocess.Popen(
         [python_of(checkout), "-m", "spangrade", *command],
-        env=environment(checkout),
+        env={**environment(checkout), "SPANGRADE_WORKERS": str(workers)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     _, status, usage = os.wait4(process.pid, 0)
     if os.waitstatus_to_exitcode(status) not in (0, 1, 4):
         return None
-    return Took(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Took(usage.ru_utime + usage.ru_stime, time.monotonic() - started, usage.ru_maxrss / 1024)
 
 
 def python_of(checkout: Path) -> str:
@@ -202,7 +210,7 @@ def measured(row: Row, checkout: Path, folder: Path) -> Iterator[Took | None]:
             took(checkout, words(text))
         if row.shape == "runs":
             repeat_runs(db, size // len(row.before))
-        whole = took(checkout, words(row.command))
+        whole = took(checkout, words(row.command), row.workers)
         if whole is None or start is None or len(row.sizes) == 1:
             yield whole
         else:
@@ -214,10 +222,10 @@ def line_of(times: list[Took | None]) -> str:
     shown = " · ".join("–" if each is None else f"{each.cpu_s:.2f}" for each in times)
     last = times[-1]
     if last is None:
-        return f"{shown} | |"
+        return f"{shown} | | |"
     before = times[-2] if len(times) > 1 else None
     exponent = "" if before is None else f"{math.log2(last.cpu_s / before.cpu_s):.2f}"
-    return f"{shown} | {exponent} | {last.most_mb:.0f}"
+    return f"{shown} | {exponent} | {last.wall_s:.2f} | {last.most_mb:.0f}"
 
 
 def main() -> None:
@@ -230,14 +238,15 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # doubles start times
     checkouts = [*([arguments.beside.resolve()] if arguments.beside else []), ROOT]
-    print("| shape | sizes | command |" + " CPU s | exponent | MB |" * len(checkouts))
-    print("|---|---|---|" + "---:|---:|---:|" * len(checkouts))
+    print("| shape | sizes | command | workers |" + " CPU s | exponent | wall s | MB |" * len(checkouts))
+    print("|---|---|---|---:|" + "---:|---:|---:|---:|" * len(checkouts))
     with tempfile.TemporaryDirectory() as name:
         for row in ROWS:
             if arguments.only in f"{row.shape} {row.command}":
                 sizes = " · ".join(f"{size:,}" for size in row.sizes)
                 cells = [line_of(list(measured(row, each, Path(name)))) for each in checkouts]
-                print(f"| {row.shape} | {sizes} | `{row.command}` | {' | '.join(cells)} |", flush=True)
+                shown = f"{row.shape} | {sizes} | `{row.command}` | {row.workers}"
+                print(f"| {shown} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
