@@ -30,8 +30,8 @@ def main(sessions: int) -> int:
         golden.write_text(json.dumps({"golden_questions": questions}), encoding="utf-8")
         with spans.open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
-        run("import", spans, "--db", db, "--workers", "1")
-        grade = run("grade", golden, "--db", db, "--workers", "1")
+        run("import", spans, "--db", db)
+        grade = run("grade", golden, "--db", db)
     limit = _BASE_MB + _PER_SESSION_MB * sessions
     print(f"grade of {sessions:,} sessions: {grade.memory_mb:.0f} MB, at most {limit:.0f}")
     return 1 if grade.memory_mb > limit else 0

@@ -64,11 +64,14 @@ class Recording(NamedTuple):
         return self.path.stat().st_size / 1e6
 
 
-def run(*command: str | Path) -> Run:
+def run(*command: str | Path, workers: int = 1) -> Run:
     """Run a command of spangrade."""
     started = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "spangrade", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [sys.executable, "-m", "spangrade", *command],
+        env={**os.environ, "SPANGRADE_WORKERS": str(workers)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     largest = 0.0
     ended = threading.Event()
@@ -136,17 +139,17 @@ def show_sessions(name: str, spans: Recording, golden: Path, folder: Path, *, li
     per_span = 1e6 / spans.spans
     floor = limits(spans, folder / "limits.duckdb") * per_span if limited else None
     db = folder / "sessions.duckdb"
-    one = run("import", spans.path, "--db", db, "--workers", "1")
+    one = run("import", spans.path, "--db", db)
     show("import and derive, CPU", one.cpu_s * per_span, "µs per span", floor, "parse, insert")
     show("import and derive, 1 worker, memory", one.memory_mb, "MB")
-    again = run("doctor", "--derive-all", "--db", db, "--workers", "1")
+    again = run("doctor", "--derive-all", "--db", db)
     show("derive again, CPU", again.cpu_s * per_span, "µs per span")
     grading = run("grade", golden, "--db", db, "--format", "json")
     show("grade, CPU", grading.cpu_s * 1e6 / spans.sessions, "µs per session")
     show("grade, memory", grading.memory_mb, "MB")
     show("import, derive and grade, 1 worker", one.wall_s + grading.wall_s, "s")
     db.unlink()
-    two = run("import", spans.path, "--db", db, "--workers", "2")
+    two = run("import", spans.path, "--db", db, workers=2)
     show("import, derive and grade, 2 workers", two.wall_s + grading.wall_s, "s")
     show("import and derive, 2 workers, memory", two.memory_mb, "MB")
     db.unlink()
@@ -199,7 +202,7 @@ def main() -> None:
         else:
             short = recording(folder / "short.jsonl", sample_sessions(arguments.sessions))
         if arguments.only == "shapes":
-            cpu_s = run("import", short.path, "--db", folder / "short.duckdb", "--workers", "1").cpu_s
+            cpu_s = run("import", short.path, "--db", folder / "short.duckdb").cpu_s
         else:
             cpu_s = show_sessions("Short sessions", short, arguments.golden, folder, limited=True)
             if arguments.large:
@@ -222,7 +225,7 @@ def show_shapes(per_megabyte: float, start: float, folder: Path) -> None:
         ("50 interleaved sessions of 237,600 spans", conversations(50, 594, 3)),
     ):
         shape = recording(folder / "shape.jsonl", lines)
-        took = run("import", shape.path, "--db", folder / "shape.duckdb", "--workers", "1")
+        took = run("import", shape.path, "--db", folder / "shape.duckdb")
         (folder / "shape.duckdb").unlink()
         cpu = (took.cpu_s - start) * 1e3 / shape.megabytes
         show(f"{title}, CPU", cpu, "ms per MB", per_megabyte, "short sessions")
