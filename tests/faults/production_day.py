@@ -234,13 +234,14 @@ class Watching:
             "grade",
             "--db",
             str(db),
-            "--otlp",
         ]
-        self._command += ["--webhook", hooked.url, "--idle", "4s", "--every", "0.3s"]
+        self._command += ["--idle", "4s", "--every", "0.3s"]
         self._command += [word for gate in GATES for word in ("--metric", gate)]
         self._environment = {
             **os.environ,
+            "SPANGRADE_WEBHOOK": hooked.url,
             SECRET_VARIABLE: "a secret",
+            "SPANGRADE_SERVE_OTLP": "true",
             "OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint,
         }
         self._process: subprocess.Popen[str] | None = None

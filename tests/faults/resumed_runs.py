@@ -9,6 +9,7 @@ and these are what is graded. Then it measures the CPU time of a turn with an ag
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import spangrade
 REPEATS = 3
 TURNS = 2
 RUN = [sys.executable, "-m", "spangrade", "run", "agent.py:answer", "golden.json", "--db", "db.duckdb"]
-RUN += ["--name", "long", "--repeat", str(REPEATS), "--concurrency", "8"]
+RUN += ["--name", "long", "--repeat", str(REPEATS)]
 AGENT = """
 import asyncio
 
@@ -36,6 +37,7 @@ MOST_CPU_S = 0.005  # per turn
 def main() -> int:
     """Kill and resume, print what is stored, and measure the overhead; return the exit code."""
     questions = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    os.environ |= {"SPANGRADE_RUN_CONCURRENCY": "8", "SPANGRADE_NO_REFERENCES": "true"}
     with tempfile.TemporaryDirectory() as folder:
         return max(resumed(Path(folder), questions), overhead(Path(folder), min(questions, 300)))
 
@@ -43,7 +45,7 @@ def main() -> int:
 def resumed(folder: Path, questions: int) -> int:
     """Kill a run at a third and at two thirds of its sessions, and complete it."""
     write(folder, questions, pause_s=0.01)
-    command = [*RUN, "--no-references", "--metric", "turns_answered>=1"]
+    command = [*RUN, "--metric", "turns_answered>=1"]
     for number, share in enumerate((1 / 3, 1 / 3)):
         run = subprocess.Popen([*command, *(["--resume"] if number else [])], cwd=folder)
         while run.poll() is None and stored(folder) < share * questions * REPEATS * TURNS:

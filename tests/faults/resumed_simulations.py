@@ -67,6 +67,9 @@ def main() -> int:
             "GOOGLE_GEMINI_BASE_URL": standin.url,
             "GEMINI_API_KEY": "key",
             "SPANGRADE_JUDGE_MODEL": "gemini-2.5-flash",
+            "SPANGRADE_RUN_AGENT_NAME": "agent",
+            "SPANGRADE_RUN_CONCURRENCY": "8",
+            "SPANGRADE_RUN_USER_MODEL": "gemini/gemini-2.5-flash",
             "SPANGRADE_CACHE_DIR": str(Path(folder, "cache")),
         }
         standin.answer = answered
@@ -91,15 +94,14 @@ def answered(request: Request) -> str:
 def resumed(folder: Path, scenarios: int, standin: GeminiStandIn) -> int:
     """Kill a run at a third and at two thirds of its user's calls, and complete it."""
     write(folder, scenarios)
-    command = [*RUN, "--agent", "agent", "--user-model", "gemini/gemini-2.5-flash"]
     for number in range(2):
-        run = subprocess.Popen([*command, *(["--resume"] if number else [])], cwd=folder)
+        run = subprocess.Popen([*RUN, *(["--resume"] if number else [])], cwd=folder)
         at = standin.calls + scenarios * REPEATS * TURNS // 3
         while run.poll() is None and standin.calls < at:
             time.sleep(0.05)
         run.send_signal(signal.SIGKILL)
         print(f"killed with {run.wait()} at {standin.calls} calls of the user's model")
-    done = subprocess.run([*command, "--resume"], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run([*RUN, "--resume"], cwd=folder, capture_output=True, text=True)
     print(done.stdout.splitlines()[-1], done.stderr)
     sessions, verdicts = complete(folder)
     expected = {f"s{number}": REPEATS for number in range(scenarios)}

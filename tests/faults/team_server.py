@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import re
 import signal
@@ -96,13 +97,19 @@ class Team:
 
     def start(self) -> None:
         """Start the server, on the ports that it had."""
-        options = ["--data", str(self.data), "--base-path", BASE, "--port", str(self.ports["pages"])]
+        options = ["--data", str(self.data), "--port", str(self.ports["pages"])]
         for name in ("http", "grpc"):
             options += [f"--{name}-port", str(self.ports[name])]
-        options += ["--tls-cert", str(self.certificate), "--tls-key", str(self._key)]
         options += ["--metric", "latency_metrics<=20", "--idle", "1s", "--every", "1s"]
         command = [sys.executable, "-m", "spangrade", "serve", *options]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=self.data)
+        settings = {
+            "SPANGRADE_SERVE_BASE_PATH": BASE,
+            "SPANGRADE_SERVE_TLS_CERT": str(self.certificate),
+            "SPANGRADE_SERVE_TLS_KEY": str(self._key),
+        }
+        self.process = subprocess.Popen(
+            command, env=os.environ | settings, stderr=subprocess.PIPE, text=True, cwd=self.data
+        )
         self.memory_mb = []
         said = ""
         while line := self.process.stderr.readline():
