@@ -203,7 +203,7 @@ def test_a_receiver_of_ours_reads_them_as_scores_once(db: Path, name: str) -> No
     names = ("name", "score.value", "score.label", "explanation")
     assert read == {
         one["gen_ai.conversation.id"]: [
-            (*(one[f"gen_ai.evaluation.{name}"] for name in names), "spangrade.grade", one["span_id"])
+            (*(one[f"gen_ai.evaluation.{name}"] for name in (*names, "evaluator.name")), one["span_id"])
         ]
         for one in both(db)
     }
