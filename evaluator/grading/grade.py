@@ -233,13 +233,9 @@ def _attempted(
     redact: Redaction | None,
 ) -> Grade:
     question = attempt.question
-    found = [
-        (metric, resolve(metric, started) if isinstance(started, Future) else started)
-        for metric, started in attempt.metrics
-    ]
-    if redact is not None:
-        found = [(metric, masked(outcome, redact)) for metric, outcome in found]
-    results = policy.of_the_agent(found)
+    results = policy.of_the_agent(
+        [(metric, masked(resolve(metric, started), redact)) for metric, started in attempt.metrics]
+    )
     verdict, reason = plan.decide(session, candidates if question is None else (question,), results)
     outcomes = {metric.name: outcome for metric, outcome in results}
     if question is None and candidates:

@@ -12,13 +12,13 @@ from typing import Protocol
 
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
-from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
+from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.evaluator.grading.gate_names import named_tools, unknown_names
 from spangrade.evaluator.grading.prepare import Prepared, custom_keys, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage, Run
 from spangrade.evaluator.grading.run_details import RunDetails
 from spangrade.evaluator.grading.save import RepeatsOf, save
-from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, shared_by, workers_for
+from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers_for, workers_on_slices
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import spent_since
 from spangrade.tracer.span import Problem
@@ -82,7 +82,7 @@ def grade_prepared(
     run.incomplete |= not complete
     callbacks.on_progress("grading")
     number = workers_for(prepared, judge, len(sessions.ids), workers)
-    with workers_in_order(number, shared_by(prepared, judge)) as in_order:
+    with workers_on_slices(number, prepared, judge) as in_order:
         add_grades(run, prepared, judge, sessions, callbacks, output, in_order)
         run.judge = JudgeUsage(judge.name, spent_since(spent_before, judge.spent))
         details, questions = prepared.details, prepared.questions.golden_questions

@@ -227,17 +227,16 @@ class MetricPlan:
         reasons: dict[Verdict, list[str]] = {}
         gates = []
         for metric, outcome in results:
-            if metric.threshold is None and (
-                outcome.passed is None if isinstance(outcome, Score) else not isinstance(outcome, Failure)
-            ):
-                continue  # only measured
+            judges = _judges(metric, outcome)
+            if not judges and not isinstance(outcome, Failure):
+                continue  # only measured, or not applicable
             verdict = _verdict_of(metric, outcome)
             if verdict is not Verdict.PASSED:
                 why = outcome.error if isinstance(outcome, Failure) else outcome.reason
                 if isinstance(outcome, Score) and (metric in self.requested or metric.needs in REPLIES):
                     why = f"{outcome.value:.6g}, expected {threshold_text(metric)}{': ' if why else ''}{why}"
                 reasons.setdefault(verdict, []).append(f"{metric.name}: {why}")
-            if _judges(metric, outcome):
+            if judges:
                 gates.append(metric)
         if reasons and Verdict.BROKEN not in reasons and (user := broken_user(results)) is not None:
             return Decision(Verdict.INCONCLUSIVE, user)

@@ -10,13 +10,19 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from spangrade.converters.datasets.formats import Dataset
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import Callbacks
-from spangrade.evaluator.derive.sync.workers import InOrder, default_workers, given_to_workers
+from spangrade.evaluator.derive.sync.workers import (
+    InOrder,
+    default_workers,
+    given_to_workers,
+    workers_in_order,
+)
 from spangrade.evaluator.grading.grade import Coverage, grade, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.prepare import Prepared, with_questions
 from spangrade.evaluator.grading.run import Grade, Run
@@ -133,8 +139,15 @@ def _add(run: Run, grades: Iterable[Grade], output: Output | None) -> None:
         run.add(one)
 
 
-def shared_by(prepared: Prepared, judge: JudgeRun | NoJudge) -> Shared:
-    """Return the values that all slices share, which are given to the processes that work on them."""
+def workers_on_slices(
+    number: int, prepared: Prepared | None, judge: JudgeRun | NoJudge
+) -> AbstractContextManager[InOrder]:
+    """Give `workers_in_order` whose processes have what all slices of a grade share; see `prepared_here`."""
+    shared = _shared_by(prepared, judge) if number > 1 and prepared is not None else None
+    return workers_in_order(number, shared)
+
+
+def _shared_by(prepared: Prepared, judge: JudgeRun | NoJudge) -> Shared:
     golden = prepared.golden._replace(spans=None, problems=[], rows=dict(prepared.golden.rows))
     answers = dict(prepared.question_by_session)
     return Shared(prepared.spec, golden, answers, _why_not(judge) or "", time.time_ns())

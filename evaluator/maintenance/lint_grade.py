@@ -11,7 +11,7 @@ from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
 from spangrade.evaluator.derive.sync.places import spans_at
 from spangrade.evaluator.derive.sync.update import count_sessions
-from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
+from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.evaluator.grading.gate_names import named_tools, unknown_names
 from spangrade.evaluator.grading.grade import Coverage, SpansAt, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.policy import (
@@ -23,7 +23,13 @@ from spangrade.evaluator.grading.policy import (
 )
 from spangrade.evaluator.grading.prepare import Prepared, custom_keys
 from spangrade.evaluator.grading.run import Grade
-from spangrade.evaluator.grading.slices import SLICE, prepared_here, shared_by, workers_for, workers_of_slices
+from spangrade.evaluator.grading.slices import (
+    SLICE,
+    prepared_here,
+    workers_for,
+    workers_of_slices,
+    workers_on_slices,
+)
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
@@ -77,8 +83,7 @@ def lint_stored(
     The latter is left out unless it is `prepared`. For `workers` see `workers_for`.
     """
     sessions = 1 if session_id is not None else count_sessions(store)
-    shared = None if prepared is None else shared_by(prepared, _NO_JUDGE)
-    with workers_in_order(workers_of_slices(sessions, workers), shared) as in_order:
+    with workers_on_slices(workers_of_slices(sessions, workers), prepared, _NO_JUDGE) as in_order:
         findings = list(lint(store, session_id, in_order))
         if prepared is not None:
             findings += _unknown_names(store, session_id, prepared)

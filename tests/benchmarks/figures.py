@@ -150,7 +150,8 @@ def show_sessions(name: str, spans: Recording, golden: Path, folder: Path, *, li
     show("import, derive and grade, 1 worker", one.wall_s + grading.wall_s, "s")
     db.unlink()
     two = run("import", spans.path, "--db", db, workers=2)
-    show("import, derive and grade, 2 workers", two.wall_s + grading.wall_s, "s")
+    graded = run("grade", golden, "--db", db, "--format", "json", workers=2)
+    show("import, derive and grade, 2 workers", two.wall_s + graded.wall_s, "s")
     show("import and derive, 2 workers, memory", two.memory_mb, "MB")
     db.unlink()
     return one.cpu_s

@@ -6,7 +6,7 @@ A gate that passes, or fails, without a value does not do the opposite with any 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -134,6 +134,16 @@ def recorded(facts: Facts) -> Session:
     )
 
 
+def with_a_value(facts: Facts, names: Iterable[str]) -> Iterator[Facts]:
+    """Yield facts with each value that one that is not known may have."""
+    for name in names:
+        known, unknown = MAY_BE[name]
+        if (lacking := getattr(facts, name)) in unknown:
+            for value in known:
+                if value not in NOT_REMOVED.get(lacking, ()):
+                    yield facts._replace(**{name: value})
+
+
 @cache
 def metric(text: str) -> Metric:
     load_metrics()
@@ -158,12 +168,8 @@ def test_what_is_unknown_decides_no_gate_that_it_could_decide_both_ways(gate: Ga
     wrong = [
         (facts, with_it)
         for facts, passed in verdicts.items()
-        for name in gate.depends_on
-        for known, unknown in [MAY_BE[name]]
-        if passed is not None and (lacking := getattr(facts, name)) in unknown
-        for value in known
-        if value not in NOT_REMOVED.get(lacking, ())
-        for with_it in [facts._replace(**{name: value})]
+        if passed is not None
+        for with_it in with_a_value(facts, gate.depends_on)
         if verdicts[with_it] is (not passed)
     ]
     assert wrong == []

@@ -23,12 +23,12 @@ from spangrade.evaluator.apps.audit.read_only import Ended, ended, read_only, wi
 from spangrade.evaluator.apps.audit.report import Audit
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.workers import InOrder, few_collections, workers_in_order
+from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage
 from spangrade.evaluator.grading.session_reader import SessionReader
-from spangrade.evaluator.grading.slices import prepared_here, shared_by, workers_for
+from spangrade.evaluator.grading.slices import prepared_here, workers_for, workers_on_slices
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.no_judge import NoJudge
@@ -69,8 +69,7 @@ def run_audit(
     callbacks.on_progress("auditing")
     asked = judge or NoJudge(_NOT_ASKED)
     number = workers_for(prepared, asked, len(reader.ids) * _AS_LONG, workers)
-    shared = shared_by(prepared, asked)
-    with use_judge(asked), few_collections(), workers_in_order(number, shared) as in_order:
+    with use_judge(asked), few_collections(), workers_on_slices(number, prepared, asked) as in_order:
         if in_order is map:
             read = prepared.with_columns(reader.read(callbacks), callbacks.on_problem)
             chosen, left_out, ends = _chosen(read, prepared, plan, mutants)
