@@ -28,7 +28,7 @@ from spangrade.tracer.base.fields import OWN, FieldError, OptionField, option_fi
 # Where a field takes a value of Python too, the command line has a text.
 _TEXTS = {"Metric": str, "Rule": str, "datetime": str, "StrPath": Path}
 # What a mistake in a group as a whole is named after, and in a parameter that has no option.
-_WHOLE = {"gates": "--metric", "select": "--where", "agent": "AGENT"}
+_WHOLE = {"gates": "--metric", "select": "--where", "select.origin": "--where origin", "agent": "AGENT"}
 
 
 # Help and errors as plain text: boxes take half of the screen.
@@ -151,12 +151,13 @@ class WithDefault(TyperGroup):
 
 def _in_words(error: FieldError, groups: Mapping[str, _Group], table: str) -> str:
     """Return what is wrong with a value in the words of the command: `--judge-model: expected …`."""
-    names = dict(_WHOLE)
+    names: dict[str, str] = {}
     for parameter, group in groups.items():
         for one in option_fields(group.type):
             name = key_of(table, one) if one.option.setting else one.flag
             names[f"{parameter}.{one.field.name}"] = name
             names.setdefault(one.field.name, name)
+    names |= _WHOLE
     if "[" not in error.name:  # else it is a place in the settings, such as alerts[0].when
         names.setdefault(error.name, f"--{error.name.rpartition('.')[2].replace('_', '-')}")
     return error.in_words(names)

@@ -65,7 +65,7 @@ def test_runs_of_an_agent_that_was_edited_in_between_repeat_nothing(shop):
     (shop / "lazy").touch()
     assert spangrade(*run, "lazy").code == 1
     repeats = graded()["repeats"]
-    assert (repeats["questions"], repeats["sessions"], repeats["runs"]) == (6, 12, 2)
+    assert (repeats["questions"], repeats["sessions"], repeats["runs"]) == (3, 12, 2)
     assert (repeats["flaky"], repeats["condition"]) == ([], "regressed > 0")
     assert [one["pass_hat_k"]["mean"] for one in repeats["rates"]] == [0.5, 0.5]
 

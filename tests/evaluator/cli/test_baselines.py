@@ -71,7 +71,7 @@ def test_a_baseline_is_that_of_before_the_run(
     assert run(spangrade, *named, agent="whole").code == 0
     done = run(spangrade, *named, "--compare", baseline, "--fail-if", gate, agent="broken")
     assert done.code == 1
-    assert f"{QUESTIONS} broke, 0 fixed" in "\n".join(done.out)
+    assert f"{QUESTIONS} regressed, 0 fixed" in "\n".join(done.out)
     assert "no difference shown" not in "\n".join(done.out)
 
 

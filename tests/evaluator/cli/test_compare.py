@@ -167,7 +167,10 @@ def test_sessions_that_meet_conditions_compare_like_the_runs_that_graded_them(
             "arrived_since": 0,
             "replayed": None,
         }
-        assert {**value, "first": 0, "second": 0} == {**by_name, "first": 0, "second": 0}
+        # Causes of failures are those of a run.
+        other = {"first": 0, "second": 0, "failures": None}
+        assert value | other == by_name | other
+        assert value["failures"] is None
 
 
 @pytest.mark.exhaustive
@@ -368,10 +371,10 @@ def test_runs_with_other_gates_are_not_compared_unless_that_is_allowed(
         done.code,
         ("0 of 12 questions (0%) can be compared: the gates are not the same") in done.out,
     ) == (4, True)
-    assert "; the gate tools:recall is new; the gate tool_usage_accuracy is gone" in " ".join(done.out[-2:])
+    assert "; the gate tool_usage_accuracy is gone; the gate tools:recall is new" in " ".join(done.out[-2:])
     value = as_json(spangrade("compare", "--all", "base", "lenient", "--format", "json"))
     (passed,) = (metric for metric in value["metrics"] if metric["metric"] == "passed")
-    assert passed["note"] == "the gate tools:recall is new; the gate tool_usage_accuracy is gone"
+    assert passed["note"] == "the gate tool_usage_accuracy is gone; the gate tools:recall is new"
     cost = spangrade("compare", "--all", "base", "lenient", "--fail-if", "cost.median worse by 300%")
     assert cost.code == 0
     allowed = ("--allow-changed-questions", "--fail-if", "passed worse by 40%")
@@ -457,7 +460,6 @@ def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
         "passed", "1", "0.1667", "-0.833 (-0.996 to -0.0431)", "0.039", "worse", "6"
     ]  # fmt: skip
     assert "5 regressed, 0 fixed: worse" in done.out
-    assert "Broken: 5" in done.out
     assert (
         conditions_of(done)[-1]
         == "condition 'regressed > 0': not held; expected at most 0 questions; 5 questions regressed"
@@ -477,7 +479,10 @@ def test_six_questions_show_the_difference_the_flips_and_an_exact_test(
             4,
             1,
             4,
-            "inconclusive; 4 questions regressed (q00, q01, q02, q03), 1 fixed: the test cannot tell",
+            (
+                "inconclusive; 4 questions regressed (q00, q01, q02, q03), 1 fixed:"
+                " the test cannot tell (p 0.26)"
+            ),
         ),
         (2, 2, 0, "held; 2 questions regressed (q00, q01), 2 fixed"),
         (0, 3, 0, "held; 0 questions regressed, 3 fixed"),

@@ -256,4 +256,3 @@ def test_metrics_are_listed_if_all_is_asked_for(folder: Path, spangrade: Spangra
 
     assert listed() == set()
     assert {"turns_answered", "latency_metrics", "token_usage", "cost"} <= listed("--all")
-    assert listed("--all") == listed("--all-metrics")
