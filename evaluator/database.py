@@ -57,13 +57,13 @@ from spangrade.evaluator.settings import (
 )
 from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.fields import FieldError
-from spangrade.tracer.base.notebook import notebook_html
+from spangrade.tracer.base.plugins import notebook_html
 from spangrade.tracer.base.quantities import check_age, parsed_time
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, select
 from spangrade.tracer.store.query_rows import Rows
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 if TYPE_CHECKING:
     from spangrade.evaluator.agents.accept import Accepted

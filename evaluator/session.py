@@ -15,7 +15,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from spangrade.tracer.base.lookalike_letters import plain_form
-from spangrade.tracer.base.notebook import notebook_html
+from spangrade.tracer.base.plugins import notebook_html
 
 
 class Column(NamedTuple):

@@ -8,7 +8,7 @@
 - A worker of `multiprocessing` ends with `os._exit` after the finalizers that were made in it. A `Pool` ends
   its workers with SIGTERM: a handler in Python would run on the main thread, which may never wake for it if
   the signal arrives just before it waits for a task, and the pool would wait for ever. So workers get a
-  handler only before one of their own; `tracer/_workers.py` keeps the spans of the others.
+  handler only before one of their own; `tracer/exporter.py` keeps the spans of the others.
 """
 
 from __future__ import annotations

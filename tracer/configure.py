@@ -132,8 +132,7 @@ def _configured(
 def _extend(provider: TracerProvider, exporters: list[SpanExporter]) -> None:
     """Add the exporters whose destinations the provider does not have yet."""
     from spangrade.tracer._at_exit import FlushingSpanProcessor, flush_at_exit
-    from spangrade.tracer._workers import WorkerSpanProcessor
-    from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor
+    from spangrade.tracer.exporter import DuckDBSpanExporter, SessionSpanProcessor, WorkerSpanProcessor
 
     if not any(isinstance(processor, SessionSpanProcessor) for processor in _processors(provider)):
         provider.add_span_processor(SessionSpanProcessor())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import threading
 import time
@@ -26,8 +27,8 @@ from spangrade.tracer.redaction import Redaction, redaction
 from spangrade.tracer.span import Attributes, Span
 from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
+from spangrade.tracer.store.store import database_file
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0
@@ -40,6 +41,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_writing.acquire, after_in_parent=_writing.release, after_in_child=_writing.release
     )
+_MOST_PENDING = 512
 
 
 class DuckDBSpanExporter(SpanExporter):
@@ -260,3 +262,40 @@ def stored_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
 
 def _attributes(attributes: Mapping[str, Any] | None) -> Attributes:
     return {str(key): json_value(value) for key, value in (attributes or {}).items()}
+
+
+class WorkerSpanProcessor(UnbufferedSpanProcessor):
+    """In workers of `multiprocessing`, writes spans to the spool when the outermost of them ends.
+
+    At the end of its `with` block, a `Pool` sends its workers SIGTERM as soon as it has their results: what a
+    worker did is on disk before it can return one. The batch processor stores the same spans in the database
+    later, and the exporter removes them from the spool then. In other processes it does nothing.
+    """
+
+    def __init__(self, exporter: DuckDBSpanExporter) -> None:
+        self._exporter = exporter
+        self._open: set[int] = set()
+        self._pending: deque[ReadableSpan] = deque()
+
+    def on_start(self, span: SDKSpan, parent_context: Context | None = None) -> None:  # noqa: ARG002
+        """Remember that the span is open in this process."""
+        if multiprocessing.parent_process() is not None:
+            self._open.add(span.get_span_context().span_id)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Write the finished spans to the spool if this one's parent is not open in this process."""
+        context = span.get_span_context()
+        if multiprocessing.parent_process() is None or not (context and context.trace_flags.sampled):
+            return
+        self._open.discard(context.span_id)
+        self._pending.append(span)
+        outermost = span.parent is None or span.parent.span_id not in self._open
+        if outermost or len(self._pending) >= _MOST_PENDING:
+            self._exporter.keep(self._taken())
+
+    def _taken(self) -> list[ReadableSpan]:
+        spans = []
+        with suppress(IndexError):  # a deque needs no lock, which a fork could copy while it is held
+            while True:
+                spans.append(self._pending.popleft())
+        return spans

@@ -1,12 +1,18 @@
-"""Read files of recorded spans and logs; the format is recognized by the content, not by the name."""
+"""Read files of recorded spans and logs; the format is recognized by the content, not by the name.
+
+The file exporter of the OpenTelemetry Collector frames messages with `format: proto` or `compression: zstd`:
+each is preceded by its length, an unsigned integer of 32 bits, and may be compressed by itself:
+https://github.com/open-telemetry/opentelemetry-collector-contrib/tree/main/exporter/fileexporter#file-format
+"""
 
 from __future__ import annotations
 
 import gzip
 import os
 import re
+import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from io import BufferedReader, BytesIO
 from itertools import chain
@@ -15,7 +21,7 @@ from typing import IO, Any, NamedTuple, cast
 
 import orjson
 
-from spangrade.tracer import framed, tables
+from spangrade.tracer import tables
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.json_text import (
     BadItem,
@@ -29,17 +35,13 @@ from spangrade.tracer.base.json_text import (
     portions,
 )
 from spangrade.tracer.otlp import json as otlp_json
-from spangrade.tracer.readers import (
-    Records,
-    expected,
-    gathered,
-    listed,
-    placed,
-    printed,
-    records_in,
-    refusal,
-)
+from spangrade.tracer.readers import Records, expected, gathered, listed, placed, printed, records_in, refusal
 from spangrade.tracer.span import Problem
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _OTLP_KEYS = frozenset({"resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"})
 _BOM = b"\xef\xbb\xbf"
@@ -53,7 +55,11 @@ _MAX_LINE = 1 << 20  # bytes of the names of a CSV file's columns
 _BUFFER = 1 << 20  # bytes; lines of traces are longer than Python's own buffer
 _WHOLE = 1 << 23  # bytes of a JSON document that is read at once; a longer one is read in portions
 _LONGEST = 1 << 28  # bytes of a line or of a text that is not JSON: more is refused
-_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, framed.BROKEN_ZSTD)
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zstd.ZstdError)
+ZSTD = b"\x28\xb5\x2f\xfd"
+MAX_MESSAGE = 2**31 - 1  # protobuf's own limit, in bytes
+_PREFIX = 4
+_MOST_LIKELY = 10  # the first byte of a plain message; no message has a length that begins with more
 
 
 def read(path: Path) -> Records:
@@ -164,11 +170,11 @@ def _uncompressed(file: BufferedReader) -> BufferedReader:
     head = file.peek(4)
     if head.startswith(_GZIP):
         return cast("BufferedReader", gzip.GzipFile(fileobj=file))
-    return cast("BufferedReader", framed.open_zstd(file)) if head.startswith(framed.ZSTD) else file
+    return cast("BufferedReader", zstd.ZstdFile(file)) if head.startswith(ZSTD) else file
 
 
 def _broken(error: Exception) -> str:
-    kind = "zstd" if isinstance(error, framed.BROKEN_ZSTD) else "gzip"
+    kind = "zstd" if isinstance(error, zstd.ZstdError) else "gzip"
     return f"a broken {kind} file ({error}); expected a complete one"
 
 
@@ -178,7 +184,7 @@ def _read(stream: BufferedReader, path: Path) -> Records:
         head = head[len(stream.read(len(_BOM))) :]
     if not head:
         raise InputError(f"{path}: an empty file; {expected()}")
-    if framed.is_framed(head):
+    if is_framed(head):
         return _messages(stream, path)
     if _WIDE.match(head):
         raise InputError(f"{path}: UTF-16 or UTF-32 text; expected UTF-8")
@@ -293,9 +299,9 @@ def _documents(text: bytes, stream: IO[bytes], where: str, first: int) -> Record
 
 def _messages(stream: BufferedReader, path: Path) -> Records:
     """Yield the records of the Collector's messages, which are protobuf or JSON."""
-    for number, message in enumerate(framed.messages(stream.read), 1):
+    for number, message in enumerate(framed_messages(stream.read), 1):
         where = f"{path} message {number}"
-        if isinstance(message, framed.TornMessageError):
+        if isinstance(message, TornMessageError):
             yield Problem(where, str(message))
             continue
         document: Any = message
@@ -323,7 +329,7 @@ def _not_json(stream: BufferedReader, path: Path) -> Records:
     if line.isspace() and len(line) == _MAX_LINE:
         raise InputError(f"{path}: a megabyte of blanks; {expected()}")
     is_message = line.startswith(b"\n")  # the first byte of OTLP in protobuf, which is read whole
-    content = line + stream.read(framed.MAX_MESSAGE if is_message else _LONGEST)
+    content = line + stream.read(MAX_MESSAGE if is_message else _LONGEST)
     if not is_message and len(content) > _LONGEST:
         raise InputError(f"{path}: more than {_LONGEST} bytes that are not JSON; {expected()}")
     yield from _whole(content, records_in(content), path)
@@ -493,3 +499,42 @@ def _numbered(lines: Iterable[bytes], first: int) -> Iterator[tuple[int, bytes]]
             yield number, line
     if held:
         yield start, b"".join(held)
+
+
+class TornMessageError(ValueError):
+    """A message that cannot be read; the message says why."""
+
+
+def is_framed(head: bytes) -> bool:
+    """Return whether a file that begins like this has messages with their lengths, of spans or logs."""
+    if len(head) <= _PREFIX or head[0] >= _MOST_LIKELY or not any(head[:_PREFIX]):
+        return False
+    return head[_PREFIX] == _MOST_LIKELY or head[_PREFIX:].startswith(ZSTD)
+
+
+def framed_messages(read: Callable[[int], bytes]) -> Iterator[bytes | TornMessageError]:
+    """Yield the messages, decompressed, and an error for one that cannot be read.
+
+    `read` returns the number of bytes that it is given.
+    """
+    while prefix := read(_PREFIX):
+        length = int.from_bytes(prefix, "big")
+        message = read(length)
+        if len(prefix) < _PREFIX or len(message) < length:
+            yield TornMessageError(f"cut short: expected {length} bytes, found {len(message)}")
+            return
+        if not message.startswith(ZSTD):
+            yield message
+            continue
+        try:
+            yield _decompressed_message(message)
+        except (zstd.ZstdError, TornMessageError) as error:
+            yield TornMessageError(f"broken zstd ({error})")
+
+
+def _decompressed_message(message: bytes) -> bytes:
+    decompressor = zstd.ZstdDecompressor()
+    content = decompressor.decompress(message, MAX_MESSAGE)
+    if not decompressor.eof:
+        raise TornMessageError(f"not complete, or more than {MAX_MESSAGE} bytes")
+    return content

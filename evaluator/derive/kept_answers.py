@@ -16,9 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from spangrade.tracer.base.cache_folder import cache_folder
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.file_modes import file_mode, folder_mode
+from spangrade.tracer.base.file_modes import cache_folder, file_mode, folder_mode
 
 _MAX_BYTES = 1 << 20  # some 10,000 answers; what comes after them is asked of the library each time
 

@@ -22,7 +22,7 @@ from spangrade.evaluator.grading.slices import SlicedOutput, add_grades, workers
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.run import spent_since
 from spangrade.tracer.span import Problem
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 
 class RunOutput(SlicedOutput, Protocol):

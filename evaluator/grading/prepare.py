@@ -56,7 +56,7 @@ from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 if TYPE_CHECKING:  # few grades redact
     from spangrade.tracer.redaction import Redaction

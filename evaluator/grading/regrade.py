@@ -33,7 +33,7 @@ from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 NO_GATES = Gates()
 

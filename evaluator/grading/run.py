@@ -23,7 +23,7 @@ from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import ExitCode
-from spangrade.tracer.base.notebook import notebook_html
+from spangrade.tracer.base.plugins import notebook_html
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.arrow import arrow_rows
 from spangrade.tracer.store.query_rows import Rows

@@ -19,7 +19,7 @@ from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import error_line, statement
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 RepeatsOf = Callable[[Store, str], Any]  # the repeats of a run that is saved, by its id
 

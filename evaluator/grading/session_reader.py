@@ -12,7 +12,7 @@ from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 SESSIONS_AT_ONCE = 4_000
 _NO_ROWS = SessionRows([], {})

@@ -14,9 +14,8 @@ from typing import TypeVar
 
 from spangrade.evaluator.judge.key_locks import KeyLocks
 from spangrade.evaluator.judge.protocol import Judgement
-from spangrade.tracer.base.cache_folder import cache_folder
 from spangrade.tracer.base.errors import StoreError
-from spangrade.tracer.base.file_modes import file_mode, folder_mode
+from spangrade.tracer.base.file_modes import cache_folder, file_mode, folder_mode
 from spangrade.tracer.store.sql import statement
 
 FILE_VARIABLE = "SPANGRADE_JUDGE_CACHE"

@@ -18,7 +18,7 @@ from spangrade.tracer.base.errors import SpangradeError
 from spangrade.tracer.base.installation import is_installed, to_install
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.spool import has_receiver, waiting
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 # What an extra brings, by the module that only it has.
 EXTRAS = {

@@ -9,7 +9,7 @@ from functools import partial
 from spangrade.evaluator.metrics import Inconclusive, Metric, Outcome, Score, load_metrics
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.session import Session
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 
 class _Stored:

@@ -9,7 +9,7 @@ from spangrade.evaluator.derive import load_sessions
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.errors import SpangradeError
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 _MAX_LINE = 200  # characters
 

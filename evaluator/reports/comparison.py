@@ -31,7 +31,7 @@ from spangrade.evaluator.statistics.comparison.sample import Replayed, is_judged
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.terminal import counted
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 MAX_LISTED = 20  # questions of one kind; the JSON has all of them
 

@@ -28,7 +28,7 @@ from spangrade.evaluator.statistics.comparison.condition import (
 from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.terminal import counted
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 
 def head_of_compared_run(

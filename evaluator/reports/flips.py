@@ -10,7 +10,7 @@ from rich.text import Text
 from spangrade.evaluator.reports.changed_lines import differing, stored_sessions
 from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
 from spangrade.evaluator.session import Session
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 if TYPE_CHECKING:
     from spangrade.evaluator.statistics.comparison.compare import Comparison, Flip

@@ -19,7 +19,7 @@ from spangrade.evaluator.reports.tables import VERDICT_STYLES, cell
 from spangrade.evaluator.statistics.reasons import what_went_wrong
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.terminal import counted, printable
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 if TYPE_CHECKING:
     from spangrade.evaluator.agents.earlier import FlippedSince

@@ -17,8 +17,7 @@ from spangrade.evaluator.derive.sync.update import update
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.landing import write_landing
-from spangrade.tracer.store.object_storage import storage_connection
+from spangrade.tracer.store.object_storage import storage_connection, write_landing
 
 START_NS = 1_767_258_000_000_000_000  # 2026-01-01, 09:00 UTC
 SECOND_NS = 1_000_000_000

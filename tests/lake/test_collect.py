@@ -17,7 +17,7 @@ from spangrade.evaluator.apps.lake.catalog import Lake, attached
 from spangrade.evaluator.apps.lake.job import update_lake
 from spangrade.evaluator.derive.settings import set_session_from
 from spangrade.tracer.receiver.counters import Counters
-from spangrade.tracer.receiver.landing import Lander
+from spangrade.tracer.receiver.loader import Lander
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of

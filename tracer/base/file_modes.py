@@ -1,4 +1,4 @@
-"""The modes of new files and folders: 0600 and 0700, less the user's umask.
+"""The modes of new files and folders, 0600 and 0700 less the user's umask, and the user's cache folder.
 
 A command sets the umask of its process, which holds for everything that it writes. Inside an agent's process
 the umask stays: what the tracer creates gets its mode at once there, and what DuckDB creates right after it.
@@ -15,6 +15,7 @@ from spangrade.tracer.base.errors import InputError
 
 VARIABLE = "SPANGRADE_UMASK"
 _DEFAULT = 0o077
+FOLDER_VARIABLE = "SPANGRADE_CACHE_DIR"
 
 
 def umask(setting: str | None = None) -> int:
@@ -61,3 +62,22 @@ def _change(path: Path, mode: int) -> None:
     if stat.S_IMODE(path.stat().st_mode) != mode:
         with suppress(PermissionError):  # another user's file
             path.chmod(mode)
+
+
+def cache_folder() -> Path:
+    """Return `$SPANGRADE_CACHE_DIR`, else `$XDG_CACHE_HOME/spangrade`, else `~/.cache/spangrade`.
+
+    It is never the current directory: a cloned repository could bring its contents along.
+
+    Raises:
+        InputError: the user has no home folder.
+    """
+    if folder := os.environ.get(FOLDER_VARIABLE):
+        return Path(folder)
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():  # as the XDG specification has it
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError as error:
+            raise InputError(f"no home folder for the cache: set {FOLDER_VARIABLE}") from error
+    return base / "spangrade"

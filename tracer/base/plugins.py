@@ -78,3 +78,9 @@ def load_plugins(group: str, kind: type = object) -> dict[str, Any]:
             raise plugin.error("another entry point has the same name")
         loaded[plugin.name] = plugin.load(kind)
     return loaded
+
+
+def notebook_html(value: object) -> str | None:
+    """Return a value as HTML, by the entry points `spangrade.notebook`; None, for its text, without one."""
+    plugin = plugin_named("spangrade.notebook", type(value).__name__)
+    return None if plugin is None else str(plugin.load()(value))

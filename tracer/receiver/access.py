@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from grpc import StatusCode
 
-from spangrade.tracer.base.loopback import host_of, is_loopback
+from spangrade.tracer.base.sockets import host_of, is_loopback
 from spangrade.tracer.receiver.limits import RejectedError
 
 

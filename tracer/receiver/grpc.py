@@ -15,9 +15,8 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from spangrade.tracer.receiver.access import Access
-from spangrade.tracer.receiver.ingest import Ingest
+from spangrade.tracer.receiver.ingest import Ingest, NotKept, answer_to
 from spangrade.tracer.receiver.limits import Limits, RejectedError, malformed, too_large
-from spangrade.tracer.receiver.not_kept import NotKept, answer_to
 from spangrade.tracer.store.arrow import Table
 
 _SERVICES: dict[str, Table | NotKept] = {

@@ -16,9 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from spangrade.tracer.receiver.access import Access
-from spangrade.tracer.receiver.ingest import Encoding, Ingest
+from spangrade.tracer.receiver.ingest import Encoding, Ingest, NotKept, answer_to
 from spangrade.tracer.receiver.limits import RejectedError, Reservation, too_large
-from spangrade.tracer.receiver.not_kept import NotKept, answer_to
 from spangrade.tracer.store.arrow import Table
 
 _ENCODINGS: dict[str, Encoding] = {"application/x-protobuf": "protobuf", "application/json": "json"}

@@ -8,10 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
 import orjson
+from google.protobuf.json_format import Parse, ParseError
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
     ExportLogsServiceRequest,
     ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import (
+    ExportProfilesServiceRequest,
+    ExportProfilesServiceResponse,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -41,6 +50,11 @@ Response = ExportTraceServiceResponse | ExportLogsServiceResponse
 Encoding = Literal["protobuf", "json"]
 
 _MAX_REASONS = 5  # in one answer
+NotKept = Literal["metrics", "profiles"]
+_REQUESTS: dict[NotKept, Any] = {
+    "metrics": ExportMetricsServiceRequest,
+    "profiles": ExportProfilesServiceRequest,
+}
 
 
 class Decoded(NamedTuple):
@@ -175,3 +189,38 @@ def _response(signal: Table, rejected: int, reasons: str) -> Response:
         logs.partial_success.rejected_log_records = rejected
         logs.partial_success.error_message = reasons
     return logs
+
+
+def answer_to(
+    signal: NotKept, body: bytes, encoding: str
+) -> ExportMetricsServiceResponse | ExportProfilesServiceResponse:
+    """Return the answer that rejects all metrics or profiles of a request, which are counted and not kept.
+
+    Raises RejectedError if the request cannot be read.
+    """
+    request = _REQUESTS[signal]()
+    try:
+        if encoding == "json":
+            Parse(body, request, ignore_unknown_fields=True)
+        else:
+            request.ParseFromString(body)
+    except (DecodeError, ParseError, UnicodeDecodeError) as error:
+        raise malformed(f"the request is not OTLP {signal}: {type(error).__name__}") from None
+    message = f"spangrade keeps spans and logs: {signal} are dropped; do not send them here"
+    if signal == "profiles":
+        profiles = ExportProfilesServiceResponse()
+        profiles.partial_success.rejected_profiles = sum(
+            len(scope.profiles) for resource in request.resource_profiles for scope in resource.scope_profiles
+        )
+        profiles.partial_success.error_message = message
+        return profiles
+    metrics = ExportMetricsServiceResponse()
+    metrics.partial_success.rejected_data_points = sum(
+        len(getattr(metric, kind).data_points)
+        for resource in request.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if (kind := metric.WhichOneof("data"))
+    )
+    metrics.partial_success.error_message = message
+    return metrics

@@ -1,21 +1,27 @@
-"""The loader: moves the spool into the database in short windows, between which the file is free."""
+"""Moves the spool on: into the database in short windows, between which the file is free, or to a lake."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 
 from spangrade.tracer.base.errors import SpangradeError, StoreLockedError
+from spangrade.tracer.base.file_modes import folder_mode
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.queue import SpoolQueue
-from spangrade.tracer.receiver.restarts import note_start
+from spangrade.tracer.semconv import RECEIVER_RESTARTED
+from spangrade.tracer.span import LogRecord
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.spool import DamagedSegment, drain, waiting
+from spangrade.tracer.store.object_storage import storage_connection, write_landing
+from spangrade.tracer.store.spool import DamagedSegment, drain, read_segment, waiting
+from spangrade.tracer.store.sql import statement
 from spangrade.tracer.store.turns import turns_at
 
 _log = logging.getLogger("spangrade")
@@ -29,6 +35,7 @@ _TURN_WITHIN_S = 5.0
 _PAUSE_S = 0.25  # while the spool is not empty; a process that waits for the file tries every 0.05 s
 _MAINTENANCE_EVERY_S = 86_400.0
 _RETRIED = (SpangradeError, duckdb.Error, OSError)  # the records stay in the spool for the next attempt
+_SCOPE = "spangrade.receiver"
 
 
 class Loader(threading.Thread):
@@ -162,3 +169,88 @@ class Loader(threading.Thread):
             _log.warning("%s; %d bytes stay in the spool for the next start", error, self._queue.size())
             return False
         return not segments
+
+
+def note_start(store: Store, now_ns: int) -> int:
+    """Mark the traces that the end of the last receiver cut; return how many marks. Note the first start.
+
+    All that was received before is to be in the database. Exporters give a batch up after ten seconds, and an
+    agent's root span is in its last batch: the traces that were open when the receiver ended are marked by a
+    log record beside a span whose parent has not arrived. What it means is decided when the session is
+    derived: if the parent arrives later, nothing.
+    """
+    store.query(statement("receiver_starts"))
+    ((newest,),) = store.query("SELECT coalesce(max(seq), 0) FROM spans")
+    ((since,),) = store.query("SELECT max(seq) FROM receiver_starts")
+    if since is None:
+        store.query("INSERT INTO receiver_starts VALUES ($seq, $now)", {"seq": newest, "now": now_ns})
+        return 0
+    cut = store.query(statement("cut_traces"), {"newest": newest, "since": since, "now": now_ns})
+    store.add(
+        LogRecord(trace_id, span_id, now_ns, RECEIVER_RESTARTED, scope_name=_SCOPE)
+        for trace_id, span_id in cut
+    )
+    return len(cut)
+
+
+class Lander(Loader):
+    """Sends the spool to a lake's landing folder every `segment_s` seconds, or when a segment is full.
+
+    Each sealed segment becomes landing files under a name of its own. If the process dies between the sending
+    and the removal of the segment, the next start sends the same rows under the same name again.
+    """
+
+    def __init__(
+        self, db: Path, queue: SpoolQueue, counters: Counters, landing: str, *, segment_s: float = 60.0
+    ) -> None:
+        super().__init__(db, queue, counters)
+        self._landing = landing
+        self._segment_s = segment_s
+        self._next_seal_s = time.monotonic() + segment_s
+        self._receiver = receiver_id(db)
+
+    def _load(self) -> None:
+        self._queue.renew()
+        if time.monotonic() >= self._next_seal_s:
+            self._next_seal_s = time.monotonic() + self._segment_s
+            self._queue.seal()
+        try:
+            self._write_window()
+        finally:
+            self._queue.measure()
+            self._counters.spool_bytes.set(self._queue.size())
+
+    def _write_window(self) -> None:
+        for segment in waiting(self._db):
+            self._send(segment)
+
+    def _send(self, segment: Path) -> None:
+        """Send a segment, then remove it."""
+        content = read_segment(segment, self._report_damage)
+        if content is None:
+            return
+        arrived_ns = int(segment.name.partition("-")[0])
+        with storage_connection(threads=1) as connection:
+            write_landing(connection, self._landing, f"{self._receiver}-{segment.stem}", arrived_ns, content)
+        segment.unlink(missing_ok=True)
+        for table, parts in content.items():
+            self._counters.stored.labels(table).inc(sum(map(len, parts)))
+
+    def stop(self, timeout_s: float) -> bool:  # noqa: ARG002 (what cannot be sent stays)
+        """Stop the thread and send the rest; what cannot be sent stays in the spool for the next start."""
+        self._stopping.set()
+        self.join()
+        self._queue.seal()
+        with suppress(SpangradeError, duckdb.Error, OSError):
+            self._write_window()
+        return not waiting(self._db)
+
+
+def receiver_id(db: Path) -> str:
+    """Return the id of the receiver whose spool is beside a path: made once, and kept there."""
+    folder = db.with_name(f"{db.name}.spool")
+    folder.mkdir(mode=folder_mode(), parents=True, exist_ok=True)
+    file = folder / "receiver"
+    with suppress(FileExistsError), file.open("x", encoding="ascii") as new:
+        new.write(uuid.uuid4().hex)
+    return file.read_text(encoding="ascii").strip()

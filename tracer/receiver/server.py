@@ -1,4 +1,4 @@
-"""Run the receiver: settings, sockets, shutdown."""
+"""Run the receiver: settings, sockets, the limits of connections, shutdown."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 import grpc
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spangrade.tracer.base.errors import InputError, SpangradeError
 from spangrade.tracer.base.http_server import QuietServer, http_config
-from spangrade.tracer.base.loopback import is_loopback
-from spangrade.tracer.base.sockets import listen
+from spangrade.tracer.base.sockets import is_loopback, listen
 from spangrade.tracer.receiver.access import Access
-from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.grpc import server as grpc_server
 from spangrade.tracer.receiver.http import application
 from spangrade.tracer.receiver.ingest import Ingest, Record
-from spangrade.tracer.receiver.landing import Lander
 from spangrade.tracer.receiver.limits import Limits
-from spangrade.tracer.receiver.loader import Loader
+from spangrade.tracer.receiver.loader import Lander, Loader
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.object_storage import files_in, storage_connection, storage_url
 
 _log = logging.getLogger("spangrade")
 _GRACE_S = 10
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+)
 
 
 class Receiving(NamedTuple):
@@ -290,3 +291,51 @@ def _bind(server: grpc.aio.Server, settings: ReceiverSettings, certificate: Cert
 def shown_host(host: str) -> str:
     """Return a host as it is in a URL."""
     return f"[{host}]" if ":" in host else host
+
+
+def limited_protocol(limits: Limits) -> type[H11Protocol]:
+    """Return uvicorn's HTTP protocol with limits: it has none for a connection that sends nothing."""
+
+    class LimitedProtocol(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.write(_BUSY)
+                transport.close()
+            else:
+                self._wait_for_headers()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is None or self.cycle.response_complete:
+                self._wait_for_headers()  # of the next request on this connection
+            else:
+                self._stop_waiting()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def shutdown(self) -> None:
+            is_idle = self.cycle is None or self.cycle.response_complete
+            if not self.transport.is_closing():  # closed twice, one over TLS can be neither asked nor aborted
+                super().shutdown()
+            if is_idle and not self.transport.get_write_buffer_size():
+                self.transport.abort()  # over TLS, closing waits for the answer of the client, which is idle
+
+        def _wait_for_headers(self) -> None:
+            if self._deadline is None:
+                self._deadline = self.loop.call_later(limits.headers_s, self._give_up)
+
+        def _give_up(self) -> None:
+            if not self.transport.is_closing():
+                self.transport.close()
+
+        def _stop_waiting(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+    return LimitedProtocol

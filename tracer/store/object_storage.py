@@ -2,6 +2,10 @@
 
 The extensions come from pip packages: nothing is downloaded when a program runs. The credentials of S3 are
 those in the environment (`AWS_ACCESS_KEY_ID` and its like); no error shows them.
+
+Landing files hold spans and logs on their way into a lake: `dt=2026-01-31/hh=09/NAME.spans.parquet` what
+arrived in one hour (UTC), in the columns of the table of a database file, JSON as text. A file appears whole,
+and a name always means the same rows: sending it again replaces it.
 """
 
 from __future__ import annotations
@@ -9,20 +13,23 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import duckdb
+import nanoarrow as na
 
 from spangrade.tracer.base.errors import InputError, StoreError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.file_modes import folder_mode
 from spangrade.tracer.base.installation import to_install
 from spangrade.tracer.base.memory import MEMORY_LIMIT_VARIABLE
+from spangrade.tracer.store.arrow import Table, joined
 from spangrade.tracer.store.sql import text_literal
 from spangrade.tracer.store.untrusted import MEMORY_LIMIT
 
@@ -42,6 +49,7 @@ _MISREAD = re.compile(r"[*?\[\]{}\x00-\x1f\x7f]|/\.\.?/")
 
 # Instances of DuckDB that are free: to load the extensions takes 0.4 s of CPU, mostly for their signatures.
 _free: list[duckdb.DuckDBPyConnection] = []
+SPANS, LOGS = ".spans.parquet", ".logs.parquet"
 
 
 @contextmanager
@@ -281,3 +289,43 @@ def first_line(error: Exception) -> str:
 
 def _needs(what: object) -> str:
     return f"a lake needs {what}: {to_install('lake')}"
+
+
+def write_landing(
+    connection: duckdb.DuckDBPyConnection,
+    landing: str,
+    name: str,
+    time_ns: int,
+    tables: Mapping[Table, Sequence[na.Array]],
+) -> list[str]:
+    """Write rows that arrived at a time as landing files of a name; return their URLs.
+
+    Raises StoreError if one cannot be written.
+    """
+    hour = datetime.fromtimestamp(time_ns // 10**9, UTC)
+    folder = f"{landing}/dt={hour:%Y-%m-%d}/hh={hour:%H}"
+    make_folder(folder)
+    urls = []
+    for table, parts in tables.items():
+        if not parts:
+            continue
+        url = f"{folder}/{name}{SPANS if table == 'spans' else LOGS}"
+        connection.register("incoming", joined(parts))
+        try:
+            write_whole(connection, "FROM incoming", url)
+        finally:
+            connection.unregister("incoming")
+        urls.append(url)
+    return urls
+
+
+def write_whole(connection: duckdb.DuckDBPyConnection, query: str, url: str) -> None:
+    """Write the rows of a query to a Parquet file, which appears whole or replaces the one of its name."""
+    if url.startswith(REMOTE):
+        copy_to(connection, query, url)
+        return
+    growing = Path(f"{url}.growing")  # not among the files that an update looks for
+    copy_to(connection, query, str(growing))
+    with growing.open("rb+") as file:
+        os.fsync(file.fileno())
+    growing.replace(url)

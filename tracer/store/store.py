@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import duckdb
 import nanoarrow as na
@@ -18,11 +19,9 @@ import nanoarrow as na
 from spangrade.tracer.base.errors import OldSchemaError, StoreError, StoreLockedError
 from spangrade.tracer.base.file_modes import restrict_like
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store.arrow import COLUMNS, Table, batches, joined, rows_of
+from spangrade.tracer.store.arrow import COLUMNS, KEYS, Table, batches, joined, rows_of, sql_rank
 from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled, shrink, spilled
-from spangrade.tracer.store.location import database_file
 from spangrade.tracer.store.locks import retry_while_locked
-from spangrade.tracer.store.rank import KEYS, sql_rank
 from spangrade.tracer.store.sql import error_line, migrations, statement
 from spangrade.tracer.store.turns import Turns, turns_at
 from spangrade.tracer.store.untrusted import Connected, column_types, connect, remember_checked, table_problem
@@ -350,3 +349,49 @@ def _may_be_new(path: Path) -> bool:
     except OSError:
         return False
     return not header or header[8:] == b"DUCK"
+
+
+def database_file(path: str | Path) -> Path:
+    """Return the path of the database's file: the target of a symbolic link, else the path as it is.
+
+    Its spool, its locks and its compacted copy are beside that file.
+    """
+    path = Path(path)
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+class Stored(Protocol):
+    """A database that is opened for each piece of work, a DuckDB file or a lake, and how it is opened.
+
+    Code that reads or writes derived tables, runs, scores, labels and messages gets a `Stored`, opens it, and
+    works on its `Store`. A lake has the same tables without keys, sequences, indexes and defaults: no
+    statement relies on them.
+    """
+
+    @property
+    def path(self) -> Path:
+        """The path, as messages name it."""
+        ...
+
+    @property
+    def file(self) -> Path:
+        """The file, for what needs one. Raises InputError for a lake."""
+        ...
+
+    def exists(self) -> bool:
+        """Return whether there is such a database."""
+        ...
+
+    def reading(
+        self, *, wait_s: float = ..., confined: bool = False, derived: bool = True
+    ) -> AbstractContextManager[Store]:
+        """Give the store to be read, with `derived` once its sessions are up to date.
+
+        With `confined` it is for a query of someone else. Raises StoreLockedError if another process has it
+        open for longer than `wait_s`, StoreError if it cannot be read.
+        """
+        ...
+
+    def writing(self, *, wait_s: float = ...) -> AbstractContextManager[Store]:
+        """Give the store to be written. Raises StoreLockedError and StoreError as `reading` does."""
+        ...

@@ -36,7 +36,7 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.span import Problem
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 _SLICE = 50  # sessions, which become a thousand mutants
 _AS_LONG = 10  # as it takes to grade a session, it takes to break one in 20 ways

@@ -32,8 +32,8 @@ from spangrade.evaluator.maintenance.delete import (
 from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.landing import SPANS, write_whole
 from spangrade.tracer.store.object_storage import (
+    SPANS,
     copy_to,
     files_in,
     list_literal,
@@ -41,6 +41,7 @@ from spangrade.tracer.store.object_storage import (
     remove_files,
     storage_connection,
     stored_files,
+    write_whole,
 )
 from spangrade.tracer.store.sql import text_literal
 

@@ -33,8 +33,8 @@ from spangrade.evaluator.derive.sync.sessions import Recorded, build_sessions, i
 from spangrade.evaluator.derive.sync.update import LinkedTraces, StoredTrace, write_traces
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.arrow import sql_rank
 from spangrade.tracer.store.object_storage import copy_to, list_literal
-from spangrade.tracer.store.rank import sql_rank
 from spangrade.tracer.store.sql import text_literal
 
 # The folders of a lake's files, one per table that tasks write.

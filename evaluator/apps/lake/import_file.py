@@ -24,8 +24,7 @@ from spangrade.evaluator.derive.settings import Configured, Settings, settings_o
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.landing import LOGS, SPANS
-from spangrade.tracer.store.object_storage import files_in, make_folder
+from spangrade.tracer.store.object_storage import LOGS, SPANS, files_in, make_folder
 from spangrade.tracer.store.spool import drain
 from spangrade.tracer.store.sql import statement, text_literal
 

@@ -62,8 +62,9 @@ from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.tracer.base.errors import StoreError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column
-from spangrade.tracer.store.landing import LOGS, SPANS
 from spangrade.tracer.store.object_storage import (
+    LOGS,
+    SPANS,
     files_in,
     list_literal,
     make_folder,

@@ -23,9 +23,8 @@ from spangrade.evaluator.derive.sync.recorded import Row, logs_of, spans_of
 from spangrade.evaluator.derive.sync.workers import few_collections
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import LogRecord, Span
-from spangrade.tracer.store.arrow import arrow_column, arrow_rows
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_rank
 from spangrade.tracer.store.object_storage import copy_to, list_literal, storage_connection
-from spangrade.tracer.store.rank import sql_rank
 from spangrade.tracer.store.sql import statement, text_literal
 
 _FETCH = 1_024

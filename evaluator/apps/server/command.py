@@ -28,9 +28,8 @@ from spangrade.evaluator.cli.settings import loaded_settings
 from spangrade.tracer.base.errors import InputError, hint
 from spangrade.tracer.base.fields import OWN, REQUIRED, argument, option
 from spangrade.tracer.base.installation import needing
-from spangrade.tracer.base.loopback import is_loopback
 from spangrade.tracer.base.quantities import check_age
-from spangrade.tracer.base.sockets import listen
+from spangrade.tracer.base.sockets import is_loopback, listen
 from spangrade.tracer.base.terminal import print_line
 from spangrade.tracer.receiver.keys import KeyFile, Role
 

@@ -28,10 +28,10 @@ from spangrade.evaluator.derive.sync.update import outdated_sessions
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.results.alarms import count_alarms
 from spangrade.tracer.base.http_server import QuietServer, http_config
-from spangrade.tracer.receiver.connections import limited_protocol
 from spangrade.tracer.receiver.counters import BUSY_S
 from spangrade.tracer.receiver.server import (
     Receiving,
+    limited_protocol,
     shown_host,
 )
 from spangrade.tracer.store import Store

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.loopback import is_loopback
-from spangrade.tracer.base.sockets import listen
+from spangrade.tracer.base.sockets import is_loopback, listen
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.keys import KeyFile, Role
 from spangrade.tracer.receiver.server import ReceiverSettings, Receiving, certificate_of, receive

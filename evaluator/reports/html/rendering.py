@@ -18,8 +18,8 @@ from markupsafe import Markup
 
 from spangrade.evaluator.reports.html.links import Links, element_id
 from spangrade.evaluator.reports.html.prose import prose
-from spangrade.tracer.base.cache_folder import cache_folder
 from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.file_modes import cache_folder
 
 FOLDER = Path(__file__).parent
 

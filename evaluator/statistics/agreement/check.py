@@ -26,7 +26,7 @@ from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, C
 from spangrade.evaluator.statistics.agreement.stored import latest_run_of, stored_labels
 from spangrade.evaluator.statistics.intervals import check_scipy
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 
 class Rated(NamedTuple):

@@ -32,7 +32,7 @@ from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.evaluator.statistics.intervals import ERROR
 from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.fields import FieldError
-from spangrade.tracer.base.notebook import notebook_html
+from spangrade.tracer.base.plugins import notebook_html
 from spangrade.tracer.base.terminal import counted
 
 _GONE = re.compile(r"broken *>.*")  # what this was called

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spangrade.evaluator.derive.sync.update import update
-from spangrade.tracer.receiver.restarts import note_start
+from spangrade.tracer.receiver.loader import note_start
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 

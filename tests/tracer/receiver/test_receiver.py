@@ -44,7 +44,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from receiving import Receiver, receiver, request, self_signed, start
 
 from spangrade import InputError
-from spangrade.tracer.base.loopback import is_loopback
+from spangrade.tracer.base.sockets import is_loopback
 from spangrade.tracer.receiver.access import Access
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.ingest import Ingest

@@ -32,7 +32,7 @@ from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 _SESSIONS = 200  # of a request
 _TEXTS = ("session_id", "question_id", "metric", "content", "run_id", "trace_id", "span_id")

@@ -47,7 +47,7 @@ from spangrade.evaluator.reports.html.sessions_page import (
     suggestions,
 )
 from spangrade.tracer.base.errors import InputError, StoreError, StoreLockedError
-from spangrade.tracer.base.loopback import host_of, is_loopback
+from spangrade.tracer.base.sockets import host_of, is_loopback
 from spangrade.tracer.store import Store
 
 _POLICY = (

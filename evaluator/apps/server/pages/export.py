@@ -21,7 +21,7 @@ from spangrade.evaluator.reports.html.static_files import (
 )
 from spangrade.evaluator.reports.html.texts import TextLimits
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.store.stored import Stored
+from spangrade.tracer.store.store import Stored
 
 MAX_SESSIONS = 20_000  # that have a page, and the most questions in the index
 
