@@ -15,6 +15,7 @@ from collections import Counter
 import pytest
 from command_line import run as spangrade
 from command_line import spangrade as run_spangrade
+from command_line import with_variables
 from paths import ROOT, SAMPLE
 
 import spangrade as sg
@@ -266,10 +267,11 @@ def test_a_run_that_was_killed_is_completed_without_the_interrupted_sessions(sho
         file.write(slow)
     command = ["run", "shop_agent.py:slow", "golden.json", "--name", "long", "--no-references"]
     command += ["--metric", "turns_answered>=1", "--repeat", "3", "--concurrency", "2"]
+    words, variables = with_variables(command)
     for number, end in enumerate((signal.SIGINT, signal.SIGKILL)):
         started = subprocess.Popen(
-            [sys.executable, "-m", "spangrade", *command, *(["--resume"] if number else [])],
-            env={**os.environ, "SPANGRADE_DB": str(shop / "spangrade.duckdb")},
+            [sys.executable, "-m", "spangrade", *words, *(["--resume"] if number else [])],
+            env={**os.environ, **variables, "SPANGRADE_DB": str(shop / "spangrade.duckdb")},
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -46,7 +46,7 @@ PLANTED = {
     (
         "schema_version.version",
         str(-(2**31)),
-    ): "the schema's version is -2147483648, expected 8 to ",
+    ): "schema -2147483648, expected 11 to ",
     ("golden_questions.question", "'[]'"): "a value in golden_questions.question: expected an object",
 }
 

@@ -312,7 +312,7 @@ def test_of_a_question_its_newest_session_is_shown_with_a_word_of_the_older_ones
         about_it = f"this is its newest session, {newest}; 2 older sessions"
         assert about == f"spangrade: question {one}: {about_it}"
         listed = json.loads("\n".join(spangrade(*shlex.split(command), "--format", "json").out))
-        assert [row["session_id"] for row in listed] == sessions[one]
+        assert [row["session_id"] for row in listed] == sessions[one][::-1]
         assert shown(one, "--run", "first") == (sessions[one][0], [])
         assert len(spangrade("show", one, "--why").err) == 1
         assert shown(newest) == (newest, [])

@@ -165,7 +165,7 @@ QUERY = f"""select scope_name as "{ALL.replace(chr(0), "")}", * from spans"""
         (["grade", "broken.json"], {2, 4}),
         (["delete", "--dry-run", "--session", ALL.replace("\0", "")], {0, 2}),
         (["delete", "--dry-run", "--user", ALL.replace("\0", "")], {0, 2}),
-        (["metrics"], {0}),
+        (["lint", "--metrics"], {0}),
         (["doctor", "--derive-all"], {0}),
         (["import", "x\x1b[31m\u202e[red][nope]\n.jsonl"], {2}),
         (["import", "no\x1b[31m\u202e[/nope]such"], {2}),
@@ -181,8 +181,6 @@ def test_no_command_prints_a_control_or_obeys_markup(
     hostile_db: Path, arguments: list[str], codes: set[int], form: str
 ) -> None:
     options = [] if arguments[0] == "convert" else ["--db", hostile_db.name, "--format", form]
-    if arguments[0] == "metrics":
-        options = options[2:]
     if arguments[0] == "convert":
         options = ["--db", hostile_db.name]
     done = spangrade(*arguments, *options, cwd=hostile_db.parent)
