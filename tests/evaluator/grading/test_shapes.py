@@ -26,9 +26,9 @@ from spangrade import GradeSpec
 from spangrade.converters.datasets.golden import GoldenQuestion, golden_of
 from spangrade.evaluator.apps.audit.proposals import overlapping
 from spangrade.evaluator.derive.sync.intake import DEFAULT
+from spangrade.evaluator.grading import slices
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.prepare import prepare, sessions_to_grade
-from spangrade.evaluator.grading.slices import add_grades
 from spangrade.evaluator.metrics.columns import sub_agent_trace, trace_summary
 from spangrade.evaluator.metrics.judged import responses_match
 from spangrade.evaluator.metrics.trajectory import turns_answered
@@ -141,7 +141,9 @@ def test_what_is_read_of_a_session_takes_work_by_the_number_of_its_turns(
 
 
 @pytest.mark.exhaustive
-def test_the_slices_of_a_grade_share_one_index_of_the_questions(tmp_path: Path) -> None:
+def test_the_slices_of_a_grade_share_one_index_of_the_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, questions = recorded(tmp_path, "apart", 501)
     database = spangrade.open(tmp_path / "s.duckdb")
     database.import_files(file, workers=1)
@@ -152,9 +154,14 @@ def test_the_slices_of_a_grade_share_one_index_of_the_questions(tmp_path: Path) 
     def in_order(function: Callable[[Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
         return map(function, jobs)
 
-    grading = partial(add_grades, run, prepared, prepared.judge(), sessions, DEFAULT, in_order=in_order)
+    judge = prepared.judge()
+    shared = slices._shared_by(prepared, judge)
+    monkeypatch.setattr(slices, "given_to_workers", lambda: shared)
+    slices.prepared_here.cache_clear()
+    grading = partial(slices.add_grades, run, prepared, judge, sessions, DEFAULT, in_order=in_order)
     assert calls_of(QuestionIndex.__init__.__code__, grading) == 1
     assert (len(run.sessions), run.verdicts["passed"]) == (501, 501)  # two slices
+    slices.prepared_here.cache_clear()
 
 
 def long_question(turns: int) -> dict[str, Any]:
