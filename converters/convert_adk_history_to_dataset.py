@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spangrade.converters.datasets.problems import separate
+from spangrade.converters.datasets.files import separate
 from spangrade.converters.script import report, run_script
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.terminal import counted

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from spangrade.evaluator.grading.alerts import AlertRule
-from spangrade.evaluator.grading.requested_calls import RequestedCalls
-from spangrade.evaluator.grading.root_agent import RootAgentName
+from spangrade.evaluator.grading.interpretation import RequestedCalls, RootAgentName
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec
 from spangrade.evaluator.judge.in_use import judge_in_use

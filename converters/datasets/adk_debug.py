@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spangrade.converters.datasets.adk_events import invocations, objects, spans_of
-from spangrade.converters.datasets.problems import separate
+from spangrade.converters.datasets.files import separate
 from spangrade.converters.recordings.conversations import made_id
 from spangrade.converters.recordings.plain import json_value
 from spangrade.converters.spans.values import either

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spangrade.converters.datasets.adk_events import content_text, objects, parts
-from spangrade.converters.datasets.files import load_json, write_new_json
+from spangrade.converters.datasets.files import load_json, separate, write_new_json
 from spangrade.converters.datasets.golden import (
     EndsWhen,
     GoldenQuestion,
@@ -21,7 +21,6 @@ from spangrade.converters.datasets.golden import (
     golden_of,
     text_of,
 )
-from spangrade.converters.datasets.problems import separate
 from spangrade.converters.datasets.recognized import is_evalset
 from spangrade.converters.spans.answers import answer_in, is_answer
 from spangrade.converters.spans.values import either

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, state_of
-from spangrade.converters.datasets.files import load_json
-from spangrade.converters.datasets.problems import separate
+from spangrade.converters.datasets.files import load_json, separate
 from spangrade.converters.recordings.conversations import evaluations
 from spangrade.converters.spans.values import either
 from spangrade.tracer.base.errors import InputError

@@ -1,8 +1,8 @@
-"""Files that a user names, and files in a folder that a user names.
+"""Files that a user names, and files in a folder that a user names; problems of their records.
 
-A file is read whole, and replaced at once, so that it is either the old or the new one; so are the files of
-a report in a folder, all together. In a folder no link is followed: who puts one there does not decide what
-is overwritten.
+A file is read whole, and replaced at once, so that it is either the old or the new one; so are the files of a
+report in a folder, all together. In a folder no link is followed: who puts one there does not decide what is
+overwritten.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.json_text import parse_written, refusal
+from spangrade.tracer.span import Problem
 
 _NEW = ".spangrade-new-"  # begins the name of a folder in which files wait for the last of them
+T = TypeVar("T")
 
 
 def load_json(path: Path) -> Any:
@@ -130,3 +133,31 @@ def create_text(file: Path, text: str) -> None:
     """Write a text to a new file as `create` makes one. Raises OSError."""
     with create(file) as out:
         out.write(text.encode())
+
+
+def condensed(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems, in which equal messages of problems that drop nothing are counted as one."""
+    kept: list[Problem] = []
+    places: dict[str, int] = {}
+    more: Counter[int] = Counter()
+    for problem in problems:
+        place = len(kept) if problem.dropped else places.setdefault(problem.message, len(kept))
+        if place == len(kept):
+            kept.append(problem)
+        else:
+            more[place] += 1
+    for place, number in more.items():
+        kept[place] = kept[place]._replace(message=f"{kept[place].message} (and {number} more)")
+    return kept
+
+
+def separate(records: Iterable[T | Problem]) -> tuple[list[T], list[Problem]]:
+    """Return the records of a file that can be used, and the problems of the others."""
+    usable: list[T] = []
+    problems: list[Problem] = []
+    for record in records:
+        if isinstance(record, Problem):
+            problems.append(record)
+        else:
+            usable.append(record)
+    return usable, problems

@@ -11,7 +11,7 @@ import orjson
 from pydantic import Field, StrictStr
 
 from spangrade.converters.datasets.adk_evalset import questions_of
-from spangrade.converters.datasets.files import refuse_device
+from spangrade.converters.datasets.files import condensed, refuse_device, separate
 from spangrade.converters.datasets.golden import (
     GoldenDataset,
     GoldenQuestion,
@@ -20,7 +20,6 @@ from spangrade.converters.datasets.golden import (
     taken_golden,
 )
 from spangrade.converters.datasets.golden_text import read_written
-from spangrade.converters.datasets.problems import condensed, separate
 from spangrade.converters.datasets.recognized import is_evalset
 from spangrade.converters.datasets.simulation_csv import (
     REQUIRED,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.adk_debug import read_trace
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, spans_of, state_of
 from spangrade.converters.datasets.adk_history import EvalCase, EvalScore, score_attributes
+from spangrade.converters.datasets.files import separate
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.converters.datasets.problems import separate
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import canonical, dumps

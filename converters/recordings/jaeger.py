@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spangrade.converters.recordings import plain
-from spangrade.converters.recordings.tags import span_of_tags
+from spangrade.converters.recordings.plain import span_of_tags
 from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, span_warnings
 from spangrade.tracer.span import Attributes, Problem, Span
 

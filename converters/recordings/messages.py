@@ -5,9 +5,16 @@ A conversation is an object with `messages` (OpenAI's and Anthropic's forms, Ope
 golden question that it answers, the `state` at the end, `scores`, `labels`, `metadata`, `tools`, a `system`
 text and a `stop_word`, with which the user hung up.
 
+Conversations are also inside what a vendor's API or a dump hands out. A thread of LangGraph, its state or a
+checkpoint holds messages among its values; the other values are the state variables. A response of OpenAI has
+the items of one answer and not what was asked; a list of items is a conversation, the newest first unless it
+was asked for otherwise.
+
 https://platform.openai.com/docs/api-reference/chat/create
+https://platform.openai.com/docs/api-reference/conversations/list-items
 https://docs.anthropic.com/en/api/messages
 https://ai.google.dev/api/generate-content
+https://docs.langchain.com/langsmith/server-api-ref
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from spangrade.converters.recordings import plain, vendors
+from spangrade.converters.recordings import plain
 from spangrade.converters.recordings.conversations import (
     STOP_WORDS,
     RecordedConversation,
@@ -26,10 +33,16 @@ from spangrade.converters.recordings.conversations import (
     spans_of,
     tags_of,
 )
-from spangrade.converters.spans.messages import Message, is_of_langchain, message_of, plain_message
+from spangrade.converters.spans.messages import (
+    Message,
+    is_of_langchain,
+    is_of_user,
+    message_of,
+    plain_message,
+)
 from spangrade.converters.spans.parts import is_item
 from spangrade.converters.spans.provider_values import tokens
-from spangrade.converters.spans.values import either, first_identity
+from spangrade.converters.spans.values import either, first_identity, objects
 from spangrade.tracer import semconv
 from spangrade.tracer.otlp.common import MalformedError
 from spangrade.tracer.span import Attributes, Problem, Span
@@ -46,6 +59,81 @@ _TOKENS = {
     "reasoning_tokens": semconv.REASONING_TOKENS,
 }
 _TIMES = ("timestamp", "created_at", "time")
+_VALUES = ("values", "channel_values")
+_PARTIAL = "the list of items has more pages"
+
+
+def langgraph_thread(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the conversation in a thread, a state or a checkpoint of LangGraph; None for anything else."""
+    values = next((document[key] for key in _VALUES if isinstance(document.get(key), dict)), None)
+    if values is None or not isinstance(values.get("messages"), list):
+        return None
+    config = document.get("config")
+    configured = config.get("configurable") if isinstance(config, dict) else None
+    places = (document, configured, document.get("checkpoint"), document.get("metadata"))
+    ids = (place.get("thread_id") for place in places if isinstance(place, dict))
+    state = {key: value for key, value in values.items() if key != "messages"}
+    return {"thread_id": first_identity(ids), "messages": values["messages"], "state": state or None}
+
+
+def newest_states(threads: Sequence[Any]) -> list[int]:
+    """Return the places of conversations in a list, of several states of one thread that with the most."""
+    most: dict[Any, int] = {}
+    for place, one in enumerate(threads):
+        known = one.get("thread_id") if isinstance(one, dict) else None
+        key = place if known is None else known
+        if key not in most or len(one["messages"]) > len(threads[most[key]]["messages"]):
+            most[key] = place
+    return sorted(most.values())
+
+
+def openai_response(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the conversation that a response of OpenAI's API is: one answer; None for anything else."""
+    if document.get("object") != "response" or not isinstance(document.get("output"), list):
+        return None
+    parts: list[Any] = []
+    for item in objects(document["output"]):
+        content = item.get("content")
+        parts += content if item.get("type") == "message" and isinstance(content, list) else [item]
+    told = {key: document.get(key) for key in ("model", "usage", "created_at")}
+    asked = document.get("instructions")
+    return {
+        "messages": [{"role": "assistant", "content": parts, **told}],
+        "system": asked if isinstance(asked, str) else None,
+        "tools": document.get("tools"),
+    }
+
+
+def openai_items(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the conversation that a list of items of OpenAI's API is; None for anything else.
+
+    Raises MalformedError if the order of the items cannot be known.
+    """
+    listed = document.get("data")
+    if document.get("object") != "list" or not isinstance(listed, list) or not listed:
+        return None
+    if not all(isinstance(one, dict) and isinstance(one.get("type"), str) for one in listed):
+        return None
+    if all(message_of(plain_message(one) or one) is None for one in listed):
+        return None
+    unfinished = _PARTIAL if document.get("has_more") is True else None
+    return {"messages": _in_order(listed), "unfinished": unfinished}
+
+
+def _in_order(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return items, the oldest first: a call comes before its result, and a user's message at the begin."""
+    calls = {one["call_id"]: place for place, one in enumerate(listed) if _is_of_call(one, "_call")}
+    for place, one in enumerate(listed):
+        if _is_of_call(one, "_call_output") and one["call_id"] in calls:
+            return listed if calls[one["call_id"]] < place else listed[::-1]
+    ends = [is_of_user(listed[end]) or listed[end].get("role") in ("system", "developer") for end in (0, -1)]
+    if ends[0] == ends[1]:
+        raise MalformedError("the order of the items cannot be known; ask for them with order=asc")
+    return listed if ends[0] else listed[::-1]
+
+
+def _is_of_call(item: Mapping[str, Any], end: str) -> bool:
+    return isinstance(item.get("call_id"), str) and item["type"].endswith(end)
 
 
 def read(document: Any) -> Iterator[Span | Problem] | None:
@@ -55,9 +143,9 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
             return read_all([({"messages": document}, "")], _conversation)
         if _is_one(document[0]):
             numbered = [(one, f"[{number}]") for number, one in enumerate(document)]
-            threads = [vendors.thread(one) if isinstance(one, dict) else None for one in document]
+            threads = [langgraph_thread(one) if isinstance(one, dict) else None for one in document]
             if None not in threads:
-                numbered = [numbered[place] for place in vendors.newest(threads)]
+                numbered = [numbered[place] for place in newest_states(threads)]
             return read_all(numbered, _conversation)
     if _is_one(document):
         return read_all([(document, "")], _conversation)
@@ -65,7 +153,7 @@ def read(document: Any) -> Iterator[Span | Problem] | None:
 
 
 read.__dict__["gathers"] = lambda document: (  # see `Reader`
-    _is_message(document) or (isinstance(document, dict) and vendors.thread(document) is not None)
+    _is_message(document) or (isinstance(document, dict) and langgraph_thread(document) is not None)
 )
 
 
@@ -73,12 +161,12 @@ def _is_one(document: Any) -> bool:
     """Return whether a document is a conversation, or holds one as a vendor hands it out."""
     if not isinstance(document, dict):
         return False
-    if _has_messages(document) or _has_messages(vendors.thread(document)):
+    if _has_messages(document) or _has_messages(langgraph_thread(document)):
         return True
-    if vendors.response(document) is not None:
+    if openai_response(document) is not None:
         return True
     with suppress(MalformedError):
-        return vendors.items(document) is not None
+        return openai_items(document) is not None
     return True
 
 
@@ -132,7 +220,7 @@ def session_id(document: Mapping[str, Any], messages: Any) -> str:
 
 def _conversation(document: Any) -> RecordedConversation:
     if isinstance(document, dict) and not _has_messages(document):
-        readers = (vendors.thread, vendors.response, vendors.items)
+        readers = (langgraph_thread, openai_response, openai_items)
         document = next((found for reader in readers if (found := reader(document)) is not None), document)
     if not isinstance(document, dict) or not any(isinstance(document.get(key), list) for key in _LISTS):
         raise MalformedError("not a conversation; expected an object with `messages`")

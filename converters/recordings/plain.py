@@ -1,4 +1,4 @@
-"""Ids, times, values and codes of other formats in the form of stored spans. Each raises MalformedError."""
+"""Values of other formats in the form of stored spans: ids, times, codes. Each raises MalformedError."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from spangrade.converters.spans.values import parse_json
+from spangrade.converters.spans.values import first_text, parse_json
 from spangrade.tracer.base.canonical_json import encodable
 from spangrade.tracer.otlp.common import (
     INT64,
@@ -22,11 +22,15 @@ from spangrade.tracer.otlp.common import (
     checked_time,
     not_finite,
 )
-from spangrade.tracer.span import Attributes
+from spangrade.tracer.span import Attributes, Span
 
 _HEX = frozenset("0123456789abcdefABCDEF")
 _UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))  # below the bound, this many nanoseconds
 _KINDS: dict[Any, str] = {None: KINDS[0], "": KINDS[0], "UNSPECIFIED": KINDS[0]}
+_NO_ERROR = (None, False, "", "false")
+_FLAGS = (True, False, "true", "false")  # of the tag `error`, which has a failure's message elsewhere
+
+
 _KINDS |= dict(enumerate(KINDS)) | {name: name for name in KINDS}
 _LONGEST = 1 << 22  # characters of a Python value: reading them takes 20 times as much memory
 # A text or a closing bracket, and whether the next item follows without a comma, as NumPy writes arrays.
@@ -285,3 +289,33 @@ def rows(document: Any) -> tuple[str, list[Any]] | None:
     if isinstance(items, list) and items and isinstance(items[0], dict):
         return where, items
     return None
+
+
+def span_of_tags(tags: Attributes, given_kind: Any = None, **fields: Any) -> Span:
+    """Return a span with these fields, and with kind, status, scope and trace state from its tags.
+
+    The status is `otel.status_code`, else ERROR if there is a tag `error`, which is true or a message. The
+    tags that OpenTelemetry's exporters and Jaeger add are not kept as attributes.
+    """
+    attributes = dict(tags)
+
+    def take(*names: str) -> Any:
+        values = [attributes.pop(name, None) for name in names]
+        return next((value for value in values if value is not None), None)
+
+    take("internal.span.format")
+    own_kind, code, error = take("span.kind"), take("otel.status_code"), attributes.get("error")
+    message = first_text((take("otel.status_description"), None if error in _FLAGS else error))
+    if code is not None or error in _FLAGS:
+        take("error")
+    failed = "ERROR" if error not in _NO_ERROR else "UNSET"
+    return Span(
+        **fields,
+        kind=kind(own_kind if given_kind is None else given_kind),
+        status=failed if code is None else status(code),
+        status_message=message,
+        scope_name=first_text((take("otel.scope.name"), take("otel.library.name"))),
+        scope_version=first_text((take("otel.scope.version"), take("otel.library.version"))),
+        trace_state=first_text((take("w3c.tracestate"),)),
+        attributes=with_lists(attributes),
+    )

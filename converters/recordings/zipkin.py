@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spangrade.converters.recordings import plain
-from spangrade.converters.recordings.tags import span_of_tags
+from spangrade.converters.recordings.plain import span_of_tags
 from spangrade.converters.spans.values import parse_json
 from spangrade.tracer.otlp.common import MalformedError, ScopeGroup, decoded, span_warnings
 from spangrade.tracer.span import Attributes, Problem, Span
@@ -55,7 +55,7 @@ def _span(record: Any, group: ScopeGroup) -> Span:  # noqa: ARG001 (nothing is s
     service = endpoint.get("serviceName") if isinstance(endpoint, dict) else None
     return span_of_tags(
         plain.json_object(record.get("tags"), "tags"),
-        kind=record.get("kind"),
+        given_kind=record.get("kind"),
         trace_id=plain.trace_id(record.get("traceId")),
         span_id=plain.span_id(record.get("id")),
         parent_span_id=plain.optional_span_id(record.get("parentId")),

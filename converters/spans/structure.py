@@ -14,11 +14,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from spangrade.converters.spans import (
-    cached_tokens,
     flattened,
     provider_values,
-    quantities,
     run_io,
+    token_counts,
 )
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.messages import read_exchange
@@ -133,7 +132,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
         tuple(sorted(models, key=lambda key: ("response" not in key, "request" not in key))),
         named(_INPUT) or named(_LOOSE_INPUT),
         named(_OUTPUT) or named(_LOOSE_OUTPUT),
-        tuple(quantities.named(names)),
+        tuple(token_counts.named(names)),
         named(_USAGE),
         named(_TOOL_NAME),
         named(_AGENT_NAME) or named(_ENTITY_NAME),
@@ -334,11 +333,11 @@ def _llm(span: Span, attributes: Mapping[str, Any], layout: _Layout, named_by: s
         **missing,
     )
     counts = {name: n for name, n in call.tokens._asdict().items() if n is not None}
-    if not quantities.are_plausible(counts):
+    if not token_counts.are_plausible(counts):
         return changed(call._replace(tokens=NO_TOKENS), doubtful_tokens=True)
     if not missing.keys().isdisjoint(_CACHED):
         names = (call.provider, call.model)
-        return changed(call, **cached_tokens.placed(span.scope_name, attributes, counts, *names))
+        return changed(call, **token_counts.placed(span.scope_name, attributes, counts, *names))
     return call
 
 
@@ -367,7 +366,7 @@ def _tokens(attributes: Mapping[str, Any], layout: _Layout) -> dict[str, Any]:
     if not layout.usages and not layout.tokens:
         for key in layout.outputs:
             tokens |= provider_values.tokens(provider_values.usage_of(parse_json(attributes[key])))
-    return tokens | quantities.quantities({key: attributes[key] for key in layout.tokens})
+    return tokens | token_counts.quantities({key: attributes[key] for key in layout.tokens})
 
 
 def _messages(

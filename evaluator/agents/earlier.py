@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from spangrade.evaluator.grading.revision import base_branch, revision
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run_details import base_branch, revision
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store

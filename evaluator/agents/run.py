@@ -38,8 +38,8 @@ from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, DatabaseFile,
 from spangrade.evaluator.grading.grade import Coverage, grade_sessions
 from spangrade.evaluator.grading.grade_stored import RunOutput, grade_prepared
 from spangrade.evaluator.grading.prepare import Prepared, prepare
-from spangrade.evaluator.grading.revision import revision, run_name
 from spangrade.evaluator.grading.run import Run
+from spangrade.evaluator.grading.run_details import revision, run_name
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.save import RepeatsOf
 from spangrade.evaluator.grading.spec import GradeSpec

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.agents.pass_rate import FAILED, PASSED
 from spangrade.evaluator.derive.sync.up_to_date import DatabaseFile, up_to_date
-from spangrade.evaluator.grading.revision import revision, run_name
 from spangrade.evaluator.grading.run import Grade, Run
-from spangrade.evaluator.grading.run_details import RunDetails
+from spangrade.evaluator.grading.run_details import RunDetails, revision, run_name
 from spangrade.evaluator.grading.save import save
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, Outcome, Score

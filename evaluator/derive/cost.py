@@ -6,19 +6,25 @@ its date or revision (`gemini-2.5-flash` for `gemini-2.5-flash-001`), which is a
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal, DecimalException
 from fnmatch import translate
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from spangrade.converters.spans.observation import ModelCall
-from spangrade.evaluator.derive.kept_answers import kept_answers
 from spangrade.evaluator.session import LLMCall
+from spangrade.tracer.base.errors import InputError
+from spangrade.tracer.base.file_modes import cache_folder, file_mode, folder_mode
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -33,6 +39,11 @@ _BEDROCK = re.compile(r"(?:(?:us|eu|apac|global)\.)?(?:anthropic|amazon|meta|mis
 FRAMEWORKS = frozenset(
     {"strands-agents", "gcp.vertex.agent", "langchain", "langgraph", "litellm", "llama_index", "_other"}
 )
+_MAX_BYTES = 1 << 20  # some 10,000 answers; what comes after them is asked of the library each time
+
+T = TypeVar("T")
+
+Answer = str | int | list[str | bool | list[str]] | None  # as JSON has it: what `cost` asks and reads
 
 
 class _Rates(NamedTuple):
@@ -269,3 +280,68 @@ def _ask_for_window(model: str, provider: str | None) -> int | None:
         if found.context_window is not None:
             return found.context_window
     return None
+
+
+class KeptAnswers:
+    """What genai-prices answered, in one file: read when the first is needed, each new one appended.
+
+    To import the library takes a sixth of a small command. What it answered once holds for this release of
+    it, so the answer is kept: a line of JSON each, in a file of the release in the user's cache folder.
+    Without a file, none is.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._answers = _read_answers(file)
+
+    def get(self, question: list[str | int | None], ask: Callable[[], Answer], read: Callable[[Any], T]) -> T:
+        """Return the kept answer to a question, as `read` reads it; without one, ask, and keep the answer.
+
+        `read` raises ValueError for a value that is not an answer.
+        """
+        if _has_other_prices():
+            return read(ask())
+        key = json.dumps(question)
+        if key in self._answers:
+            with suppress(ValueError):
+                return read(self._answers[key])
+        self._answers[key] = answer = ask()
+        self._append(json.dumps([question, answer]).encode() + b"\n")
+        return read(answer)
+
+    def _append(self, line: bytes) -> None:
+        if self._file is None:
+            return
+        with suppress(OSError):  # the cache is a convenience
+            self._file.parent.mkdir(mode=folder_mode(), parents=True, exist_ok=True)
+            descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, file_mode())
+            try:
+                if os.fstat(descriptor).st_size + len(line) <= _MAX_BYTES:
+                    os.write(descriptor, line)  # in one piece: processes do not mix their lines
+            finally:
+                os.close(descriptor)
+
+
+def _read_answers(file: Path | None) -> dict[str, Any]:
+    answers = {}
+    with suppress(OSError):
+        for line in file.read_bytes()[:_MAX_BYTES].splitlines() if file else ():
+            with suppress(ValueError, TypeError):  # a line that was cut
+                question, answer = json.loads(line)
+                answers[json.dumps(question)] = answer
+    return answers
+
+
+def _has_other_prices() -> bool:
+    """Return whether this process has given the library prices other than those of its release."""
+    module = sys.modules.get("genai_prices.data_snapshot")
+    return module is not None and getattr(module, "_custom_snapshot", module) is not None
+
+
+@cache
+def kept_answers() -> KeptAnswers:
+    """Return what the installed release of genai-prices has answered to this user."""
+    try:
+        return KeptAnswers(cache_folder() / f"prices-{version('genai-prices')}.jsonl")
+    except InputError:  # there is no folder
+        return KeptAnswers(None)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, TypeVar
 
-from spangrade.converters.spans.approvals import approval_of
 from spangrade.converters.spans.observation import (
     ModelCall,
     Observation,
@@ -19,6 +18,7 @@ from spangrade.converters.spans.observation import (
     Work,
     structure_of,
 )
+from spangrade.converters.spans.outcomes import approval_of
 from spangrade.converters.spans.values import parse_json
 from spangrade.evaluator.derive.cost import FRAMEWORKS
 from spangrade.evaluator.derive.span_tree import Node, Tree

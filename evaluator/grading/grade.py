@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
-from spangrade.converters.spans.stacks import all_settings
-from spangrade.evaluator.derive.sync.places import Place, place_of
+from spangrade.converters.spans.registry import all_settings
+from spangrade.evaluator.derive.sync.recorded import Place, place_of
 from spangrade.evaluator.grading import policy
 from spangrade.evaluator.grading.file_columns import disagreements
+from spangrade.evaluator.grading.interpretation import renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.match_questions import Candidates, lacks_texts
 from spangrade.evaluator.grading.policy import TURNS_ANSWERED, Decision, MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared
-from spangrade.evaluator.grading.root_agent import renamed, root_agent, with_other_name
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.grading.run_metric import Started, resolve, start
 from spangrade.evaluator.grading.unmasked_sessions import masked, unmasked

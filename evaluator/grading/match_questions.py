@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.metrics.matching import normal_text
-from spangrade.evaluator.metrics.user_values import InputPattern, input_pattern
+from spangrade.evaluator.metrics.references import InputPattern, input_pattern
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.fields import FieldError

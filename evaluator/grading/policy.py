@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from spangrade.converters.datasets.golden import GoldenQuestion, meant_reference
-from spangrade.evaluator.grading.requested_calls import RequestedCalls, with_planned_calls
-from spangrade.evaluator.grading.root_agent import RootAgentName
+from spangrade.evaluator.grading.interpretation import RequestedCalls, RootAgentName, with_planned_calls
 from spangrade.evaluator.grading.verdict import PRECEDENCE, Verdict
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.metrics.trajectory import doubt_of_end, open_end

@@ -29,9 +29,8 @@ from spangrade.evaluator.grading.policy import (
     dropped_references,
     threshold_text,
 )
-from spangrade.evaluator.grading.revision import revision
 from spangrade.evaluator.grading.run import Run
-from spangrade.evaluator.grading.run_details import GradedBy, RunDetails
+from spangrade.evaluator.grading.run_details import GradedBy, RunDetails, revision
 from spangrade.evaluator.grading.selection import (
     check_present,
     select_sessions,
@@ -44,7 +43,7 @@ from spangrade.evaluator.judge.choice import judge_of_run
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.metrics import Metric, load_metrics
 from spangrade.evaluator.metrics.call_rules import rule_metric
-from spangrade.evaluator.metrics.external_metric import external_metrics
+from spangrade.evaluator.metrics.external import external_metrics
 from spangrade.evaluator.metrics.files import in_place_of_installed, requested
 from spangrade.evaluator.metrics.queries import Query
 from spangrade.evaluator.session import Session

@@ -21,12 +21,17 @@ from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.save import RepeatsOf
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
-from spangrade.evaluator.grading.stored_questions import digest_of, stored_questions
-from spangrade.evaluator.grading.stored_run import StoredRun, metric_name, read_run
+from spangrade.evaluator.grading.stored_run import (
+    StoredRun,
+    digest_of,
+    metric_name,
+    read_run,
+    stored_questions,
+)
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.metrics.call_rules import PREFIX
-from spangrade.evaluator.metrics.external_metric import external_metrics, name_of
+from spangrade.evaluator.metrics.external import external_metrics, name_of
 from spangrade.evaluator.metrics.files import with_files
 from spangrade.evaluator.metrics.registry import version_of
 from spangrade.tracer.base.errors import InputError

@@ -12,7 +12,7 @@ import duckdb
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import RunDetails, save_metrics
-from spangrade.evaluator.grading.stored_questions import save_questions
+from spangrade.evaluator.grading.stored_run import save_questions
 from spangrade.evaluator.judge.run import Spent
 from spangrade.evaluator.results.views import place_verdicts
 from spangrade.tracer.base.canonical_json import dumps

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from spangrade.evaluator.derive import load_batches, load_sessions
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
-from spangrade.evaluator.derive.sync.places import Place, spans_at
+from spangrade.evaluator.derive.sync.recorded import Place, spans_at
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Problem, Span

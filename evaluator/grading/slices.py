@@ -29,7 +29,7 @@ from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge
-from spangrade.evaluator.judge.no_judge import NoJudge
+from spangrade.evaluator.judge.protocol import NoJudge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Problem

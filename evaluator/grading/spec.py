@@ -15,8 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spangrade.evaluator.grading.requested_calls import RequestedCalls
-from spangrade.evaluator.grading.root_agent import RootAgentName
+from spangrade.evaluator.grading.interpretation import RequestedCalls, RootAgentName
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.results.origin import OriginFilter, one_of, origin_filter
 from spangrade.tracer.base.canonical_json import dumps

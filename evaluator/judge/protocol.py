@@ -208,3 +208,21 @@ def _question(
 def _sendable(text: str) -> str:
     """Replace each lone surrogate, which can neither be sent nor stored, by a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class NoJudge:
+    """A judge that is not asked, for a reason."""
+
+    name = "none"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    @property
+    def unavailable(self) -> JudgeUnavailable:
+        """Why no question can be answered, as of a `JudgeRun`."""
+        return JudgeUnavailable(self.reason)
+
+    async def ask(self, question: Question) -> Judgement:  # noqa: ARG002 (the protocol's)
+        """Raise JudgeUnavailable with the reason."""
+        raise JudgeUnavailable(self.reason)

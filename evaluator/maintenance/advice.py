@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spangrade.converters.spans.registry import Lack, setting
 from spangrade.converters.spans.session_attributes import candidate_names, placeholder_in
-from spangrade.converters.spans.stacks import Lack, setting
 from spangrade.converters.spans.values import mask_in
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.span import Span

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from spangrade.converters.datasets.call_rules import KINDS
-from spangrade.evaluator.derive.sync.places import Place, place_of
+from spangrade.evaluator.derive.sync.recorded import Place, place_of
 from spangrade.evaluator.session import LLMCall, Session, ToolInteraction, Turn
 
 _TRAJECTORY = ("trajectory", "trajectory_accuracy")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.derive import not_understood
 from spangrade.evaluator.derive.not_understood import ScopeSpans
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
-from spangrade.evaluator.derive.sync.places import Place, spans_at
+from spangrade.evaluator.derive.sync.recorded import Place, spans_at
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
-from spangrade.evaluator.derive.sync.places import spans_at
+from spangrade.evaluator.derive.sync.recorded import spans_at
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.evaluator.grading.gate_names import named_tools, unknown_names
@@ -32,7 +32,7 @@ from spangrade.evaluator.grading.slices import (
 )
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.judge.choice import use_judge
-from spangrade.evaluator.judge.no_judge import NoJudge
+from spangrade.evaluator.judge.protocol import NoJudge
 from spangrade.evaluator.maintenance.lint import Finding, lint, matters
 from spangrade.evaluator.metrics import Inconclusive, Score
 from spangrade.evaluator.metrics.matching import nulls_in

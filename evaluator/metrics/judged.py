@@ -29,8 +29,7 @@ from spangrade.evaluator.judge import (
     rate_by,
 )
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation, vertex_evaluation
-from spangrade.evaluator.judge.no_judge import NoJudge
-from spangrade.evaluator.judge.protocol import holds
+from spangrade.evaluator.judge.protocol import NoJudge, holds
 from spangrade.evaluator.metrics.causes import reply_evidence
 from spangrade.evaluator.metrics.columns import (
     OF_THE_QUESTION,

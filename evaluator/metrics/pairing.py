@@ -25,9 +25,8 @@ from spangrade.evaluator.metrics.matching import (
     maximum_matching,
     rules_of,
 )
-from spangrade.evaluator.metrics.references import lacks_result, refers, resolved, result_tools
+from spangrade.evaluator.metrics.references import lacks_result, refers, resolved, result_tools, user_values
 from spangrade.evaluator.metrics.shown import path_text
-from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, ToolInteraction
 
 _MOST_ORDERS = 120  # of unordered calls, that are compared with the calls that were made

@@ -33,8 +33,8 @@ from spangrade.evaluator.metrics.matching import (
 )
 from spangrade.evaluator.metrics.metric import Inconclusive, Outcome, Score, metric
 from spangrade.evaluator.metrics.pairing import met_calls, pairings_of
+from spangrade.evaluator.metrics.references import user_values
 from spangrade.evaluator.metrics.tool_names import did_you_mean, is_one, near_names, plain_name
-from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import PlannedCall, Session, Step, ToolInteraction, Turn, error_type
 from spangrade.tracer.base.lookalike_letters import is_blank
 

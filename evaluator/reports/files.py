@@ -18,7 +18,7 @@ from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.grading.prepare import Prepared
 from spangrade.evaluator.grading.run import Grade, Run
 from spangrade.evaluator.grading.run_details import RunDetails, details_json
-from spangrade.evaluator.grading.stored_questions import expectations
+from spangrade.evaluator.grading.stored_run import expectations
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.reports.csv import write_csv
 from spangrade.evaluator.reports.facts import SessionFacts, facts_line

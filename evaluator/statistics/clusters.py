@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from spangrade.evaluator.grading.verdict import Verdict
-from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
-from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.graded import Graded, where_paths_differ
 
 FAILING = (Verdict.FAILED, Verdict.BROKEN)
 _EXAMPLES = 2

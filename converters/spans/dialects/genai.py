@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from spangrade.converters.spans import cached_tokens, langchain_values, provider_values, run_io
+from spangrade.converters.spans import langchain_values, provider_values, run_io, token_counts
 from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
 from spangrade.converters.spans.agent_names import tool_in_attributes, tool_in_name, without_operation
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
@@ -428,7 +428,7 @@ def _counts(
         provider, requested = (
             text(attributes[name]) if name else None for name in (shape["provider"], shape["requested_model"])
         )
-        placed = cached_tokens.placed(span.scope_name, attributes, counts, provider, model, requested)
+        placed = token_counts.placed(span.scope_name, attributes, counts, provider, model, requested)
         if placed.pop("cached_unplaced", False):
             traits.add("cached_unplaced")
         counts |= placed

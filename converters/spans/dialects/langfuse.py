@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans import cached_tokens, provider_values
+from spangrade.converters.spans import provider_values, token_counts
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.agent_names import without_operation
-from spangrade.converters.spans.approvals import is_interruption
 from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
 from spangrade.converters.spans.observation import (
@@ -26,6 +25,7 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
+from spangrade.converters.spans.outcomes import is_interruption
 from spangrade.converters.spans.values import (
     count,
     first_identity,
@@ -130,7 +130,7 @@ def _tokens(usage: Mapping[str, Any], model: str | None) -> dict[str, Any]:
         **{field: first_of(details, names) for field, names in _DETAILS.items()},
     }
     if more_in:
-        counts |= cached_tokens.placed("langfuse", {}, counts, model)
+        counts |= token_counts.placed("langfuse", {}, counts, model)
     return known(counts)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans import cached_tokens, provider_values
+from spangrade.converters.spans import provider_values, token_counts
 from spangrade.converters.spans.advice import STREAMED, Advice
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, ModelCall, changed
@@ -50,7 +50,7 @@ def _model_call(call: ModelCall, _: Span, attributes: Attributes) -> ModelCall:
     counts = provider_values.tokens(json_object(attributes.get("mlflow.chat.tokenUsage")), of_provider=False)
     of_response = provider_values.tokens(json_object(usage))
     if not of_response:
-        counts |= cached_tokens.placed("mlflow", {}, counts, provider, model)
+        counts |= token_counts.placed("mlflow", {}, counts, provider, model)
     call = call._replace(provider=provider, model=model, call_key=text(response.get("id")))
     return changed(call, **counts | of_response)
 

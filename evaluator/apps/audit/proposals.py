@@ -21,7 +21,7 @@ from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.metrics import Metric, Outcome, Score, parse_metric
 from spangrade.evaluator.metrics.matching import ANY_TEXT, is_subsequence
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
-from spangrade.evaluator.metrics.user_values import user_values
+from spangrade.evaluator.metrics.references import user_values
 from spangrade.evaluator.review.session_to_golden import looks_generated
 from spangrade.evaluator.session import Session, ToolInteraction
 

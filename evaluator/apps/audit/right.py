@@ -21,9 +21,9 @@ from spangrade.evaluator.metrics.matching import (
     json_equal,
 )
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
+from spangrade.evaluator.metrics.references import user_values
 from spangrade.evaluator.metrics.reply_texts import folded
 from spangrade.evaluator.metrics.tools import tools
-from spangrade.evaluator.metrics.user_values import user_values
 from spangrade.evaluator.session import Session
 
 _DEEPEST = 50  # levels of an argument that are completed

@@ -31,7 +31,7 @@ from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.slices import prepared_here, workers_for, workers_on_slices
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge
-from spangrade.evaluator.judge.no_judge import NoJudge
+from spangrade.evaluator.judge.protocol import NoJudge
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError

@@ -11,8 +11,8 @@ from spangrade.evaluator.apps.audit.turns import REPLY
 from spangrade.evaluator.apps.audit.usage import COST, LATENCY
 from spangrade.evaluator.metrics.matching import ANY_TEXT, is_reference
 from spangrade.evaluator.metrics.pairing import best_met, pair_calls
+from spangrade.evaluator.metrics.references import user_values
 from spangrade.evaluator.metrics.shown import path_text
-from spangrade.evaluator.metrics.user_values import user_values
 
 _CALLS = "reference_tool_interactions"
 _STATE = "reference_state_variables"

@@ -17,7 +17,7 @@ from spangrade.evaluator.apps.mcp.session_parts import OUTLINE, known, outline, 
 from spangrade.evaluator.database import Database, list_metrics
 from spangrade.evaluator.derive.schema import documented_views
 from spangrade.evaluator.grading.run_list import find_run_id
-from spangrade.evaluator.grading.stored_questions import stored_questions_of
+from spangrade.evaluator.grading.stored_run import stored_questions_of
 from spangrade.evaluator.reports.clusters import cluster_json
 from spangrade.evaluator.reports.comparison import comparison_json
 from spangrade.evaluator.reports.comparison_head import head_of_comparison

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import nanoarrow as na
 import orjson
 
+from spangrade.converters.spans.registry import all_settings
 from spangrade.converters.spans.session_attributes import placeholder_in
-from spangrade.converters.spans.stacks import all_settings
 from spangrade.evaluator.derive.not_understood import without_session
 from spangrade.evaluator.derive.settings import (
     NO_SETTINGS,
@@ -37,7 +37,7 @@ from spangrade.evaluator.derive.sync.parts import (
     read_parts,
     read_parts_at_once,
 )
-from spangrade.evaluator.derive.sync.places import Place, spans_at
+from spangrade.evaluator.derive.sync.recorded import Place, spans_at
 from spangrade.evaluator.derive.sync.update import (
     WINDOW_S,
     HeldTraces,

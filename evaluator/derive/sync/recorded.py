@@ -1,19 +1,21 @@
-"""Reading the records of sessions from the store: spans, their logs, and state in session logs."""
+"""Reading the records of sessions from the store: spans, their logs, state in logs, one span at its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import nanoarrow as na
 import orjson
 from duckdb import DuckDBPyConnection
 
 from spangrade.evaluator.derive.build_session import Logged
 from spangrade.evaluator.derive.evaluations import session_evaluations
 from spangrade.evaluator.results.views import with_views
+from spangrade.evaluator.session import LLMCall, Session, Step
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.arrow import arrow_column
+from spangrade.tracer.store.arrow import arrow_column, arrow_rows
 from spangrade.tracer.store.sql import statement
 
 _FETCH = 1_024
@@ -23,6 +25,7 @@ _NEWEST = 2**63 - 1  # no arrival is later
 AT_ONCE = 8_192  # rows
 
 Row = tuple[Any, ...]
+Place = tuple[str, str | None]  # the (trace id, span id) of a span
 
 
 class TraceRange(NamedTuple):
@@ -132,3 +135,39 @@ def logged(store: Store, session_ids: Iterable[str], *, in_runs: bool = True) ->
 
 def _session_logs() -> str:
     return statement("session_logs", "spangrade.evaluator.derive.sync.sql")
+
+
+def place_of(session: Session) -> Place | None:
+    """Return the span of the first model call or, without one, of the first step."""
+    steps: tuple[LLMCall | Step, ...] = (*session.llm_calls, *session.trajectory)
+    return next(((step.trace_id, step.span_id) for step in steps if step.span_id), None)
+
+
+def spans_at(store: Store, places: Iterable[Place]) -> Mapping[Place, Span]:
+    """Return spans by their places, with the columns that identify their instrumentation."""
+    rows = sorted((trace_id, span_id) for trace_id, span_id in places if span_id)
+    wanted = arrow_rows(rows, {"trace_id": na.string(), "span_id": na.string()})
+    ((first, last),) = store.query(
+        "SELECT min(first_seq), max(last_seq) FROM derived.traces SEMI JOIN wanted USING (trace_id)",
+        wanted=wanted,
+    )
+    found = store.query(
+        "SELECT trace_id, span_id, name, scope_name, attributes FROM spans "
+        "SEMI JOIN wanted USING (trace_id, span_id) WHERE seq BETWEEN $first AND $last",
+        {"first": first, "last": last},
+        wanted=wanted,
+    )
+    return {
+        (trace_id, span_id): Span(
+            trace_id,
+            span_id,
+            None,
+            name,
+            "INTERNAL",
+            0,
+            0,
+            attributes=orjson.loads(attributes),
+            scope_name=scope,
+        )
+        for trace_id, span_id, name, scope, attributes in found
+    }

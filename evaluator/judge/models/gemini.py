@@ -9,8 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spangrade.converters.spans.provider_values import gemini_usage
-from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_of, status_error
-from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
+from spangrade.evaluator.judge.models.client import (
+    CHECK_TIMEOUT_S,
+    MAX_TOKENS,
+    client_of,
+    largest_price_usd,
+    price_usd,
+    status_error,
+)
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from spangrade.evaluator.judge.models.status import CHECK_TIMEOUT_S, client_errors, client_of
-from spangrade.evaluator.judge.price import MAX_TOKENS, largest_price_usd, price_usd
+from spangrade.evaluator.judge.models.client import (
+    CHECK_TIMEOUT_S,
+    MAX_TOKENS,
+    client_errors,
+    client_of,
+    largest_price_usd,
+    price_usd,
+)
 from spangrade.evaluator.judge.prompts import answer_type, read_answer, render
 from spangrade.evaluator.judge.protocol import (
     JudgeError,

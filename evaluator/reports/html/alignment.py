@@ -31,11 +31,10 @@ from spangrade.evaluator.metrics.matching import (
 )
 from spangrade.evaluator.metrics.pairing import Context, best_met, compared_calls, nearest_calls, pair_calls
 from spangrade.evaluator.metrics.patterns import matches_pattern
-from spangrade.evaluator.metrics.references import resolved
+from spangrade.evaluator.metrics.references import pattern_of, resolved, user_values
 from spangrade.evaluator.metrics.reply_texts import contains, same_text
 from spangrade.evaluator.metrics.state import path_in, value_at
 from spangrade.evaluator.metrics.trajectory import major_reference, major_steps
-from spangrade.evaluator.metrics.user_values import pattern_of, user_values
 from spangrade.evaluator.reports.html.texts import LONGEST, as_text
 from spangrade.evaluator.session import Session, ToolInteraction
 

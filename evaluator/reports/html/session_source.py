@@ -22,7 +22,7 @@ from spangrade.evaluator.derive.sync.recorded import (
     stored_rows,
 )
 from spangrade.evaluator.grading.stored_grades import StoredGrade, grades_of
-from spangrade.evaluator.grading.stored_questions import stored_questions_of
+from spangrade.evaluator.grading.stored_run import stored_questions_of
 from spangrade.evaluator.maintenance.lint import Finding, findings_of
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.reports.html.queries import page_query

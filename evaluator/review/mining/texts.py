@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.metrics.matching import normal_text
-from spangrade.evaluator.metrics.user_values import InputPattern, between, pattern_of
+from spangrade.evaluator.metrics.references import InputPattern, between, pattern_of
 from spangrade.evaluator.session import Session
 
 # What looks like a value: a word with a digit, a name within a sentence (words with a capital), a quotation.

@@ -11,8 +11,7 @@ from spangrade.evaluator.grading.regrade import NO_GATES, prepared_again
 from spangrade.evaluator.grading.run_metric import resolve, start
 from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import Gates
-from spangrade.evaluator.grading.stored_questions import stored_questions
-from spangrade.evaluator.grading.stored_run import read_run
+from spangrade.evaluator.grading.stored_run import read_run, stored_questions
 from spangrade.evaluator.judge.choice import fresh_judge, use_judge
 from spangrade.evaluator.judge.options import DEFAULTS, JudgeOptions
 from spangrade.evaluator.metrics import Outcome, Score

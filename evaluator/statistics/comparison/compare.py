@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from spangrade.evaluator.derive.sync.workers import few_collections
-from spangrade.evaluator.grading.rules_version import rules_version
+from spangrade.evaluator.grading.run_details import rules_version
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.statistics.comparison.by_question import EachQuestion
 from spangrade.evaluator.statistics.comparison.changes import (
@@ -28,8 +28,7 @@ from spangrade.evaluator.statistics.comparison.differences import (
     paired_difference,
     unpaired_difference,
 )
-from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
-from spangrade.evaluator.statistics.comparison.graded import Graded
+from spangrade.evaluator.statistics.comparison.graded import Graded, where_paths_differ
 from spangrade.evaluator.statistics.comparison.judge_error import MeasuredError, judge_error
 from spangrade.evaluator.statistics.comparison.means import mean_difference, median_difference
 from spangrade.evaluator.statistics.comparison.pairs import (

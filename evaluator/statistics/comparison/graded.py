@@ -1,13 +1,15 @@
-"""The sessions of a run, or those that a condition chooses, with their grades and their steps' names."""
+"""The sessions of a run, or of a condition, with their grades and steps, and where these differ first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement
+
+THE_END = "the end"
 
 
 class Graded(NamedTuple):
@@ -53,3 +55,19 @@ def graded_sessions(store: Store, chosen: str, parameters: dict[str, Any]) -> tu
 def query_of(name: str) -> str:
     """Return a query of this folder, with the views of results in it."""
     return with_views(statement(name, "spangrade.evaluator.statistics.comparison"))
+
+
+class FirstDifference(NamedTuple):
+    """The first step, from 1, at which not all paths are the same, and what each of them has there."""
+
+    step: int
+    names: tuple[str, ...]
+
+
+def where_paths_differ(paths: Sequence[Sequence[str]]) -> FirstDifference | None:
+    """Return where paths differ first, None if they do not. A path that is over has `the end` there."""
+    for step in range(max(map(len, paths), default=0)):
+        names = tuple(path[step] if step < len(path) else THE_END for path in paths)
+        if len(set(names)) > 1:
+            return FirstDifference(step + 1, names)
+    return None

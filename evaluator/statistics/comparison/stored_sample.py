@@ -11,7 +11,7 @@ from typing import Any
 from spangrade.evaluator.grading.run_list import BRANCH
 from spangrade.evaluator.grading.selection import select_sessions
 from spangrade.evaluator.grading.spec import Selection
-from spangrade.evaluator.grading.stored_questions import expectation
+from spangrade.evaluator.grading.stored_run import expectation
 from spangrade.evaluator.metrics.stored_values import only_run, stored_question_json
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.agreement.stored import judged_as_people

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
+from spangrade.evaluator.statistics.comparison.graded import where_paths_differ
 
 _MAX_NAME = 80  # characters of a call with its arguments, in a line
 

@@ -75,7 +75,7 @@ def test_a_mistake_in_a_scenario_is_named(changes: dict[str, Any], lines: list[s
 
 
 def test_a_question_that_asks_by_another_scenario_has_another_digest() -> None:
-    from spangrade.evaluator.grading.stored_questions import digest_of
+    from spangrade.evaluator.grading.stored_run import digest_of
 
     other = {**SCENARIO, "facts": {"order": "A-1002"}}
     assert digest_of([question()]) == digest_of([question()])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recordings import SPAN_ID, TRACE_ID, dotted, observed, sessions
 
-from spangrade.converters.spans.quantities import quantities
+from spangrade.converters.spans.token_counts import quantities
 from spangrade.evaluator.session import LLMCall, Session
 from spangrade.tracer.span import LogRecord, Span
 

@@ -13,7 +13,7 @@ from command_line import Spangrade
 from paths import ROOT
 
 import spangrade as package
-from spangrade.converters.spans.stacks import setting
+from spangrade.converters.spans.registry import setting
 from spangrade.evaluator.reports.html.session_source import state_changes
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store

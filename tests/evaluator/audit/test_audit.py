@@ -33,7 +33,7 @@ from spangrade.evaluator.apps.audit.proposals import GateProposal, Proposed, ove
 from spangrade.evaluator.apps.audit.survivors import survivors
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.judge.choice import use_judge
-from spangrade.evaluator.judge.no_judge import NoJudge
+from spangrade.evaluator.judge.protocol import NoJudge
 from spangrade.evaluator.metrics import load_metrics, parse_metrics
 from spangrade.evaluator.session import Latency, Session, Usage
 

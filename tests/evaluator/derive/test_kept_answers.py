@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spangrade.converters.spans.observation import ModelCall
-from spangrade.evaluator.derive import cost, kept_answers
-from spangrade.evaluator.derive.kept_answers import KeptAnswers
+from spangrade.evaluator.derive import cost
+from spangrade.evaluator.derive.cost import KeptAnswers
 
 MODELS = [(provider.id, model.id) for provider in get_snapshot().providers for model in provider.models]
 TOKENS = st.integers(0, 2_000_000)
@@ -133,8 +133,8 @@ def test_a_full_file_or_none_only_takes_the_time_of_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = tmp_path / "full.jsonl"
-    full.write_bytes(b"\n" * kept_answers._MAX_BYTES)
+    full.write_bytes(b"\n" * cost._MAX_BYTES)
     for file in (full, full / "no folder", None):
         begin(monkeypatch, KeptAnswers(file))
         assert cost.context_window("gpt-4o", "openai") == 128_000
-    assert full.stat().st_size == kept_answers._MAX_BYTES
+    assert full.stat().st_size == cost._MAX_BYTES

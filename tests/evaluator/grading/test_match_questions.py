@@ -11,7 +11,7 @@ from work import lines_executed
 
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
 from spangrade.evaluator.grading.match_questions import QuestionIndex
-from spangrade.evaluator.metrics.user_values import user_values
+from spangrade.evaluator.metrics.references import user_values
 
 
 def with_values(question_id: str, user_input: str, *names: str) -> GoldenQuestion:

@@ -12,7 +12,7 @@ from grading import grade
 
 import spangrade as package
 from spangrade.converters.datasets.golden import GoldenDataset, GoldenQuestion
-from spangrade.evaluator.grading.root_agent import RootAgentName
+from spangrade.evaluator.grading.interpretation import RootAgentName
 from spangrade.evaluator.grading.run import Grade
 from spangrade.evaluator.session import Session
 

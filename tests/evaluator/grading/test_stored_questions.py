@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 from builders import question
 
-from spangrade.evaluator.grading.stored_questions import save_questions, stored_questions_of
+from spangrade.evaluator.grading.stored_run import save_questions, stored_questions_of
 from spangrade.tracer.store import Store
 
 REFUND = question("refund please", id="refund", tools=[("find", {"id": 1, "note": None})], policy=["a", None])

@@ -26,7 +26,7 @@ from spangrade.evaluator.judge import (
     same_meaning,
     satisfies,
 )
-from spangrade.evaluator.judge.key_locks import KeyLocks
+from spangrade.evaluator.judge.cache import KeyLocks
 
 
 async def test_a_verdict_is_kept_in_the_file_for_the_next_run(gemini, tmp_path):

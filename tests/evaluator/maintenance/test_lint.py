@@ -12,8 +12,7 @@ from command_line import spangrade
 from made_once import new_store
 from paths import RECORDED
 
-from spangrade.converters.spans.registry import FALLBACK, dialects
-from spangrade.converters.spans.stacks import ANY, advice_by_scope, stack_of
+from spangrade.converters.spans.registry import ANY, FALLBACK, advice_by_scope, dialects, stack_of
 from spangrade.evaluator.derive import load, update
 from spangrade.evaluator.maintenance.advice import LACKS, advice
 from spangrade.evaluator.maintenance.lint import Finding, lint

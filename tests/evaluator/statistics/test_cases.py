@@ -17,7 +17,7 @@ from spangrade.evaluator.statistics import intervals, shifts
 from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, cohens_kappa, rate
 from spangrade.evaluator.statistics.comparison import differences, exact, means
-from spangrade.evaluator.statistics.comparison.first_difference import where_paths_differ
+from spangrade.evaluator.statistics.comparison.graded import where_paths_differ
 from spangrade.evaluator.statistics.comparison.judge_error import judge_error
 from spangrade.evaluator.statistics.comparison.plan import questions_for
 from spangrade.evaluator.statistics.failure_causes.separated import at_least

@@ -1,14 +1,17 @@
-"""The meaning of an HTTP error of a judge's provider."""
+"""What the clients of the models' providers share: a missing package, an HTTP error, the price of a call."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spangrade.evaluator.judge.protocol import JudgeError, UnknownJudgeModel
+from spangrade.evaluator.judge.prompts import answer_type, render
+from spangrade.evaluator.judge.protocol import JudgeError, Question, UnknownJudgeModel
 from spangrade.tracer.base.installation import to_install
 
 CHECK_TIMEOUT_S = 5  # for the check of a model, without retries
+MAX_TOKENS = 8192  # of an answer: a reason of two sentences, and room for a model that thinks before it
 
 
 @contextmanager
@@ -53,3 +56,50 @@ def client_errors(
             raise JudgeError(f"judge {judge}: {type(error).__name__}: {error}") from error
         status, message = getattr(error, "status_code", None), getattr(error, "message", "")
         raise status_error(judge, model, status, f"{status}: {message}", path) from error
+
+
+def price_usd(
+    model: str,
+    *,
+    input_tokens: int,
+    output_tokens: int,
+    cached: int = 0,
+    written: int = 0,
+    provider_id: str | None = None,
+    api_url: str | None = None,
+) -> float | None:
+    """Return the price of one call in USD, by genai-prices; None if it has no price for the model.
+
+    The tokens that were read from a cache (`cached`) or `written` to it are among the `input_tokens`.
+    """
+    from genai_prices import Usage, calc_price  # here, because it takes a sixth of a command's start
+
+    usage = Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+    )
+    try:
+        if api_url is not None:
+            return float(calc_price(usage, model, provider_api_url=api_url).total_price)
+        return float(calc_price(usage, model, provider_id=provider_id).total_price)
+    except LookupError:
+        return None
+
+
+def largest_price_usd(
+    model: str, question: Question, *, provider_id: str | None = None, api_url: str | None = None
+) -> float | None:
+    """Return the price of a call with the largest answer; None if genai-prices has none for the model.
+
+    A token is one byte of UTF-8 or more.
+    """
+    sent = (*render(question), json.dumps(answer_type(question).model_json_schema()))
+    return price_usd(
+        model,
+        input_tokens=sum(len(text.encode()) for text in sent),
+        output_tokens=MAX_TOKENS,
+        provider_id=provider_id,
+        api_url=api_url,
+    )

@@ -1,17 +1,55 @@
-"""Names that mean a session's root agent: of the app of Google ADK, or of the service.
+"""What a grade makes of what a session leaves open: requested calls, and the name of the root agent.
 
-Google's converters of golden datasets write the app's name where the session has the agent's.
+A model requests planned calls, and nothing executes them: they count as made where that is asked for.
+Google's converters of golden datasets write the app's name, of Google ADK or the service, where the session
+has the agent's. The options of commands have the names of the choices alone, and `--help` imports them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spangrade.converters.datasets.golden import GoldenQuestion
-    from spangrade.evaluator.session import Session
+    from spangrade.evaluator.session import PlannedCall, RequestedCall, Session, Step
+
+
+class RequestedCalls(StrEnum):
+    """How a call counts that was only requested: perhaps made, or made."""
+
+    UNKNOWN = "unknown"
+    COUNT = "count"
+
+
+def with_planned_calls(session: Session) -> Session:
+    """Return a session whose requested calls are calls, of an unknown result, and steps."""
+    if not session.requested_calls:
+        return session
+    calls = [*session.tool_interactions, *map(_planned, session.requested_calls)]
+    steps = [*session.trajectory, *map(_step, session.requested_calls)]
+    start = attrgetter("start_ns")
+    return replace(
+        session,
+        tool_interactions=tuple(c._replace(position=n) for n, c in enumerate(sorted(calls, key=start), 1)),
+        trajectory=tuple(s._replace(position=n) for n, s in enumerate(sorted(steps, key=start), 1)),
+        requested_calls=(),
+    )
+
+
+def _planned(call: RequestedCall) -> PlannedCall:
+    from spangrade.evaluator.metrics.pairing import as_call
+    from spangrade.evaluator.session import PlannedCall
+
+    return PlannedCall(*as_call(call)._replace(span_id=call.span_id))
+
+
+def _step(call: RequestedCall) -> Step:
+    from spangrade.evaluator.session import Step
+
+    return Step(0, call.turn, "tool", call.tool_name, call.start_ns, call.trace_id, call.span_id)
 
 
 class RootAgentName(StrEnum):
