@@ -897,7 +897,7 @@ class Database:
         after it. It is named as in `compare`, whose errors are raised.
         """
         from spangrade.evaluator.grading.run_list import no_run
-        from spangrade.evaluator.statistics.comparison.sample_names import (
+        from spangrade.evaluator.statistics.comparison.sample_files import (
             is_file_of_run,
             sample_named,
             selects_sessions,
@@ -951,7 +951,7 @@ class Database:
             judge,
             parse_condition,
         )
-        from spangrade.evaluator.statistics.comparison.sample_names import (
+        from spangrade.evaluator.statistics.comparison.sample_files import (
             is_file_of_run,
             samples_of,
             selects_sessions,

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate, corrected_rate
+from spangrade.evaluator.statistics.agreement.agreement import CorrectedRate, corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, Kappa, cohens_kappa
+from spangrade.evaluator.statistics.comparison.compare import judge_error
 from spangrade.evaluator.statistics.comparison.differences import (
     Difference,
     Tested,
@@ -25,7 +26,6 @@ from spangrade.evaluator.statistics.comparison.differences import (
     paired_difference,
 )
 from spangrade.evaluator.statistics.comparison.exact import ALPHA
-from spangrade.evaluator.statistics.comparison.judge_error import judge_error
 
 LOWEST = 0.93
 LABELS = (20, 30, 50, 100)

@@ -23,9 +23,9 @@ import scipy
 
 from spangrade.evaluator.statistics.comparison.by_question import ByQuestion
 from spangrade.evaluator.statistics.comparison.compare import Change, compare
+from spangrade.evaluator.statistics.comparison.condition import questions_for
 from spangrade.evaluator.statistics.comparison.exact import ALPHA, MAX_EXACT, at_least_p, at_most_p, score
 from spangrade.evaluator.statistics.comparison.pairs import OneSide, Pairs
-from spangrade.evaluator.statistics.comparison.plan import questions_for
 from spangrade.evaluator.statistics.comparison.sample import PASSED
 from spangrade.evaluator.statistics.intervals import QUANTILE
 

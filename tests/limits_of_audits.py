@@ -16,7 +16,7 @@ from itertools import product
 from random import Random
 from typing import NamedTuple
 
-from spangrade.evaluator.apps.audit.limits import limit_of, pooled_spread
+from spangrade.evaluator.apps.audit.proposals import limit_of, pooled_spread
 
 QUESTIONS, SESSIONS, SPREADS = (1, 5, 20), (5, 10), (0.05, 0.1, 0.2, 0.3, 0.5)
 FRESH_OF_EACH = 20  # per golden file

@@ -414,8 +414,8 @@ def _repeat_lines(tests: Mapping[str, Sequence[tuple[bool, list[list[str]] | Non
     """Return the results of the tests that ran several times."""
     if all(len(runs) < 2 for runs in tests.values()):
         return []
-    from spangrade.evaluator.agents.repeated_tests import repeat_lines
-    from spangrade.evaluator.statistics.repeats.flaky import Try
+    from spangrade.evaluator.agents.pass_rate import repeat_lines
+    from spangrade.evaluator.statistics.repeats.rates import Try
     from spangrade.tracer.base.terminal import printable
 
     tries = {

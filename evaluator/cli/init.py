@@ -74,7 +74,7 @@ def init(new: InitOptions) -> None:
     `worse`. It is shown with what the agent did, and written once you confirm it. Nothing that is there is
     overwritten: run it again for more questions. `spangrade run` then needs no options.
     """
-    from spangrade.evaluator.review.draft import draft_of, id_of, is_steady, short_reply
+    from spangrade.evaluator.review.session_to_golden import draft_of, id_of, is_steady, short_reply
 
     texts = new.ask or [typer.prompt(f"Question {number} for the agent") for number in (1, 2)]
     known = _known_ids()

@@ -71,7 +71,7 @@ def walk_through(by: str, select: Selection, metric: str | None, walk: WalkOptio
 def _review_questions(golden: Path, next_key: Callable[[], str], by: str, limit: int) -> None:
     """Show the questions that nobody has reviewed, one by one, and store what a person decides."""
     from spangrade.converters.datasets.golden import load_golden, set_reviewed
-    from spangrade.evaluator.reports.question_text import question_text
+    from spangrade.evaluator.reports.question_sentence import question_text
 
     questions = [one for one in load_golden(golden).golden_questions if one.reviewed is False][:limit]
     decided: dict[str, str] = {}

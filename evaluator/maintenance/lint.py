@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from operator import add
 from typing import Any, NamedTuple
 
+from spangrade.converters.spans.registry import Lack, setting
+from spangrade.converters.spans.session_attributes import candidate_names, placeholder_in
+from spangrade.converters.spans.values import mask_in
 from spangrade.evaluator.derive import not_understood
 from spangrade.evaluator.derive.not_understood import ScopeSpans
 from spangrade.evaluator.derive.session_rows import SessionRows, load_rows
 from spangrade.evaluator.derive.sync.recorded import Place, spans_at
 from spangrade.evaluator.derive.sync.workers import InOrder
-from spangrade.evaluator.maintenance.advice import LACKS, advice
-from spangrade.evaluator.maintenance.advice import not_understood as not_understood_advice
 from spangrade.evaluator.maintenance.gaps import OF_CALLS, Gap, session_gaps
 from spangrade.evaluator.metrics import Inconclusive, Metric, load_metrics
 from spangrade.evaluator.session import Session, UnreadableSpan
+from spangrade.tracer.base.canonical_json import canonical
+from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.spool import rejected_files
 from spangrade.tracer.store.sql import statement
@@ -31,6 +34,52 @@ _RARE = frozenset(
 _SPANS_AT_ONCE = 50_000
 _MOST_NAMES = 12  # attributes of spans that were not understood
 _SQL = "spangrade.evaluator.maintenance"
+_EXPORT = (
+    "export all spans of a trace to one place, wait for them (flush at the end of the process), "
+    "and sample whole traces"
+)
+_NAME_MODEL = (
+    "record gen_ai.response.model and gen_ai.provider.name as the provider names them, or update genai-prices"
+)
+# By the code of a finding.
+_FIXES = {
+    "not_loaded": "they were damaged on disk: import the spans again from their source; delete the files, "
+    "as `spangrade delete --before` does, if they are of no use",
+    "not_delivered": "repair the receiver; the verdicts themselves are in the tables `verdicts` and `scores`",
+    "not_assembled": "report it, with the session's spans, to the authors of spangrade",
+    "unreadable_spans": "report it, with the span's attributes, to the authors of the dialect",
+    "missing_spans": _EXPORT,
+    "orphans": _EXPORT,
+    "no_root": "export the caller's spans too; if the caller is not part of the agent, nothing is wrong",
+    "unfinished": "end every span, and shut the tracer provider down before the process ends",
+    "clock_skew": "synchronise the clocks of the recording machines (NTP)",
+    "not_recorded": "correct the call that the spans' attribute spangrade.not_recorded names; "
+    'the logger "spangrade" gives the reason',
+    "calls_unknown": "report the type of the part, with an example, to the authors of spangrade; if it is a "
+    "call, record its span",
+    "sampled": "sample whole conversations, by configure(sample=RATIO), instead of traces",
+    "doubtful_tokens": "count the cached tokens in gen_ai.usage.input_tokens, and them alone in "
+    "gen_ai.usage.cache_read.input_tokens",
+    "unknown_price": f"{_NAME_MODEL}; or put the model's price into the table [[prices]] of the settings",
+    "unknown_context_window": _NAME_MODEL,
+    "may_continue": "record a conversation id on every run, or import the runs before this one",
+    "id_reused": "give each conversation an id of its own",
+    "no_duration": "record the end of the span that stands for a turn",
+}
+# What a stack's setting records, by the code of a finding.
+LACKS: dict[str, Lack] = {
+    "no_user_input": "content",
+    "no_response": "replies",
+    "no_tool_arguments": "content",
+    "no_tool_result": "content",
+    "removed_arguments": "content",
+    "no_conversation_id": "conversation",
+    "no_agents": "agents",
+    "no_tool_span": "tools",
+    "no_model_calls": "model_calls",
+    "no_tokens": "tokens",
+    "no_state": "state",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +219,7 @@ def _unread(code: str, fate: str, spans: ScopeSpans, metrics: Iterable[str]) -> 
     names = ", ".join(spans.attributes[:_MOST_NAMES]) or "none"
     more = "" if len(spans.attributes) <= _MOST_NAMES else f" and {len(spans.attributes) - _MOST_NAMES} more"
     what = f"spans {where} {fate} (attributes: {names}{more})"
-    help_ = not_understood_advice(spans.scope)
+    help_ = advice_not_understood(spans.scope)
     return Finding(code, spans.session_id, what, spans.spans, tuple(metrics), help_, _example(spans.example))
 
 
@@ -247,3 +296,32 @@ def _span_counts(store: Store, session_ids: Sequence[str] | None) -> Mapping[str
             before = counts.get(session_id, _SpanCounts())
             counts[session_id] = _SpanCounts(*map(add, before, row))
     return counts
+
+
+def advice(code: str, span: Span | None = None, *, partly: bool = False) -> str | None:
+    """Return how to fix a finding, by the stack of a span of the session; None if no way is known.
+
+    `partly` is whether the stack records other contents of the kind that lacks.
+    """
+    lack = LACKS.get(code)
+    if lack is None:
+        return _FIXES.get(code)
+    help_ = setting(span, lack, partly=partly)
+    if lack in ("content", "replies") and span is not None and (mask := mask_in(span.attributes.values())):
+        help_ = f"{help_} (they were removed: `{mask}` stands in their place)"
+    if lack == "conversation":
+        names = [] if span is None else candidate_names(span.attributes)
+        which = f" (the spans have {', '.join(names)})" if names else ""
+        if span is not None and (found := placeholder_in(span.attributes)):
+            help_ = f"{help_} (`{found[0]}` of {canonical(found[1])} is none)"
+        return (
+            f"{help_}; or name the attribute that holds the conversation's id{which}: "
+            "spangrade import --session-from ATTRIBUTE"
+        )
+    return help_
+
+
+def advice_not_understood(scope: str) -> str:
+    """Return advice on spans of a scope that no dialect understood."""
+    ours = "if an agent recorded them: update spangrade, or write a dialect for them (docs/reading.md)"
+    return f"{ours}; if not: spangrade import --ignore-scope {scope}" if scope else ours

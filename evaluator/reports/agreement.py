@@ -9,9 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from spangrade.evaluator.reports.tables import cell, p_value_text
-from spangrade.evaluator.statistics.agreement.agreement import Agreement
+from spangrade.evaluator.statistics.agreement.agreement import Agreement, CorrectedRate
 from spangrade.evaluator.statistics.agreement.check import JudgeCheck
-from spangrade.evaluator.statistics.agreement.corrected_rate import CorrectedRate
 from spangrade.evaluator.statistics.agreement.statistics import AgreementRate, Kappa
 from spangrade.tracer.base.canonical_json import record_json
 from spangrade.tracer.base.terminal import counted

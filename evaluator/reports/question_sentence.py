@@ -1,14 +1,23 @@
-"""What makes a session pass a golden question, in one sentence."""
+"""A golden question for people: its messages, what makes a session pass in a sentence, what was learned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from rich.text import Text
+
 from spangrade.converters.datasets.call_rules import Rule
 from spangrade.converters.datasets.forms import described
-from spangrade.converters.datasets.golden import GoldenQuestion, ReferenceData, ReferenceToolInteraction
+from spangrade.converters.datasets.golden import (
+    GoldenQuestion,
+    ReferenceData,
+    ReferenceToolInteraction,
+    Scenario,
+)
 from spangrade.evaluator.metrics.matching import ANY_TEXT
+from spangrade.evaluator.reports.tables import cell
+from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.terminal import counted
 
 
@@ -116,3 +125,24 @@ def _rest(question: GoldenQuestion) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     return f"'{text}'"
+
+
+def question_text(question: GoldenQuestion) -> Iterator[Text]:
+    """Yield the lines of a question: its user inputs or scenario, when a session passes, what was learned."""
+    for text in question.user_inputs:
+        yield cell(f"user: {text}")
+    if question.scenario is not None:
+        yield from _scenario_text(question.scenario)
+    yield cell(passes_if(question))
+    learned = question.metadata.get("learned")
+    if isinstance(learned, dict):
+        yield cell(f"learned from sessions: {learned.get('sessions')}")
+        for rule in learned.get("rules", ()):
+            yield cell(f"  {rule['where']}: {rule['rule']} ({rule['sessions']})")
+
+
+def _scenario_text(scenario: Scenario) -> Iterator[Text]:
+    for number, part in enumerate(scenario.filled_plan, 1):
+        yield cell(f"plan {number}: {part}")
+    if scenario.facts:
+        yield cell(f"facts: {dumps(scenario.facts)}")

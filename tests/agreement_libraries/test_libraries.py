@@ -14,7 +14,7 @@ from ppi_py import ppi_mean_ci, ppi_mean_pointestimate
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 from statsmodels.stats.proportion import proportion_confint
 
-from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate, prediction_powered
+from spangrade.evaluator.statistics.agreement.agreement import corrected_rate, prediction_powered
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, cohens_kappa, rate
 from spangrade.evaluator.statistics.intervals import QUANTILE
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spangrade.evaluator.agents.adapters.adapter import Answer, Reply, comes_from
-from spangrade.evaluator.agents.adapters.drills import drilled, in_drill
+from spangrade.evaluator.agents.adapters.adapter import Answer, Reply, comes_from, drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.base.canonical_json import json_value
 

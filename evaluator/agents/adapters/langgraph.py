@@ -7,8 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from spangrade.converters.spans.values import parse_json
-from spangrade.evaluator.agents.adapters.adapter import Answer, Reply, comes_from
-from spangrade.evaluator.agents.adapters.drills import drilled, in_drill
+from spangrade.evaluator.agents.adapters.adapter import Answer, Reply, comes_from, drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.base.errors import InputError
 

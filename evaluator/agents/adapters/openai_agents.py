@@ -9,9 +9,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from spangrade.converters.spans.values import parse_json
-from spangrade.evaluator.agents.adapters.adapter import Answer, Reply, comes_from
+from spangrade.evaluator.agents.adapters.adapter import Answer, Reply, comes_from, drilled, in_drill
 from spangrade.evaluator.agents.adapters.callables import messages_of
-from spangrade.evaluator.agents.adapters.drills import drilled, in_drill
 from spangrade.evaluator.turn import ToolCall, Turn
 from spangrade.tracer.base.canonical_json import json_value
 

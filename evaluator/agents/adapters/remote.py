@@ -1,13 +1,16 @@
 """Agents in another process: behind a URL of their own, or behind the chat completions API.
 
 The trace goes along as W3C `traceparent`, the session and the question as baggage. So spans that the agent
-sends to `spangrade serve --only receive` are of the same trace, and join the session.
+sends to `spangrade serve --only receive` are of the same trace, and join the session. The body that a server
+expects, and the place of its answer, may be other than ours.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +26,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from spangrade import tracer
 from spangrade.evaluator.agents.adapters.adapter import Answer, Reply
 from spangrade.evaluator.agents.adapters.callables import messages_of
-from spangrade.evaluator.agents.adapters.http_forms import at_path, filled, path_of, template_of
 from spangrade.evaluator.agents.adapters.reading import calls_in, calls_instead, read_answer
 from spangrade.evaluator.turn import Turn, UserTurn
 from spangrade.tracer import semconv
@@ -41,6 +43,10 @@ _PAUSES_S = (0.2, 1.0)  # before another attempt to connect
 _MAX_SHOWN = 200  # characters of what a server answered
 _MAX_BYTES = 10_000_000  # of an answer, unpacked
 _TO_RECORD = "answer with `tool_calls` ([] for none), or send its spans to `spangrade serve --only receive`"
+_PLACEHOLDER = re.compile(r"\{(text|session_id|question_id|turn)\}")
+_PATH = re.compile(r"\$(?:\.[^.\[\]\s]+|\[\d+\])*")
+_STEP = re.compile(r"\.([^.\[\]\s]+)|\[(\d+)\]")
+_MAX_KEYS = 10  # that a message names
 
 
 class AgentError(Exception):
@@ -289,3 +295,58 @@ def _cut(text: str, secret: str = "") -> str:
     """Return the beginning of what a server answered, without a key that it repeats."""
     text = text.replace(secret, "…") if secret else text
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def template_of(body: str) -> Any:
+    """Return the template that a text is. Raises InputError for one that is not JSON or has no `{text}`."""
+    try:
+        template = parse_written(body)
+    except json.JSONDecodeError as error:
+        raise InputError(f'http_body: expected JSON, such as {{"q": "{{text}}"}}; {refusal(error)}') from None
+    if "{text}" not in body:
+        raise InputError("http_body: expected {text} in it, where the user's message goes")
+    return template
+
+
+def filled(body: str, values: Mapping[str, Any]) -> Any:
+    """Return a template with values in place of their names; a name alone becomes the value itself."""
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: fill(item) for key, item in part.items()}
+        if isinstance(part, list):
+            return list(map(fill, part))
+        if not isinstance(part, str):
+            return part
+        if (alone := _PLACEHOLDER.fullmatch(part)) is not None:
+            return values[alone[1]]
+        return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), part)
+
+    return fill(template_of(body))
+
+
+def path_of(text: str) -> list[str | int]:
+    """Return the steps of a path. Raises InputError for a text that is none."""
+    if _PATH.fullmatch(text) is None:
+        raise InputError(
+            f"http_reply: expected a path such as $.data.reply or $.choices[0].text, found {text!r}"
+        )
+    return [key or int(number) for key, number in _STEP.findall(text)]
+
+
+def at_path(value: Any, text: str) -> Any:
+    """Return what an answer has at a path. Raises ValueError, with what is there, if it has nothing there."""
+    before = "$"
+    for step in path_of(text):
+        if isinstance(step, int):
+            if not isinstance(value, list) or step >= len(value):
+                raise ValueError(f"expected {text}, found no item {step} at {before}")
+            value, before = value[step], f"{before}[{step}]"
+        else:
+            if not isinstance(value, dict) or step not in value:
+                there = ", ".join(map(dumps, list(value)[:_MAX_KEYS])) if isinstance(value, dict) else ""
+                raise ValueError(
+                    f"expected {text}, found no {dumps(step)} at {before}; it has {there or 'no keys'}"
+                )
+            value, before = value[step], f"{before}.{step}"
+    return value

@@ -95,7 +95,7 @@ def _mine(
     if printed.as_table and known:
         print_table(rule_rows(known), _RULES)
     if audited.write and found:
-        from spangrade.evaluator.review.mining.write_rules import add_rules
+        from spangrade.evaluator.review.mining.call_rules import add_rules
 
         loaded = loaded_settings(context)
         file = loaded.file or Path("spangrade.toml")

@@ -1,19 +1,40 @@
-"""The result of an audit: mutants by kind and by question, survivors, and proposals that catch them."""
+"""The result of an audit: mutants, survivors, proposals that catch them, drills that no scenario has."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
+from spangrade.converters.datasets.golden import DrillFault, GoldenQuestion
 from spangrade.evaluator.apps.audit.audit import Fate, Tried, counts, share_caught
-from spangrade.evaluator.apps.audit.drills import Drill
 from spangrade.evaluator.apps.audit.proposals import Proposed
 from spangrade.evaluator.apps.audit.survivors import SurvivorGroup, survivors
 from spangrade.evaluator.grading.run import JudgeUsage
+from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import ExitCode
+
+FAULTS: Sequence[str] = get_args(DrillFault.model_fields["kind"].annotation)
+
+
+class Drill(NamedTuple):
+    """A tool that sessions called, and the kinds of faults of it that no scenario has."""
+
+    tool: str
+    kinds: tuple[str, ...]
+
+
+def missing_drills(sessions: Iterable[Session], questions: Iterable[GoldenQuestion]) -> tuple[Drill, ...]:
+    """Return the drills of the tools that sessions called; none for a dataset without a scenario."""
+    scenarios = [question.scenario for question in questions if question.scenario is not None]
+    covered = {(fault.tool, fault.kind) for scenario in scenarios for fault in scenario.faults}
+    tools = {call.tool_name for one in sessions for call in one.tool_interactions if not call.handoff}
+    drills = (
+        Drill(tool, tuple(kind for kind in FAULTS if (tool, kind) not in covered)) for tool in sorted(tools)
+    )
+    return tuple(drill for drill in drills if drill.kinds) if scenarios else ()
 
 
 class Tally(NamedTuple):

@@ -15,12 +15,11 @@ from spangrade.converters.datasets.files import write_text
 from spangrade.converters.datasets.golden_edits import Edit
 from spangrade.converters.datasets.golden_file import golden_file
 from spangrade.evaluator.apps.audit.audit import Audited, Tried, audited_sessions, tried
-from spangrade.evaluator.apps.audit.drills import missing_drills
 from spangrade.evaluator.apps.audit.mutant import load_kinds
 from spangrade.evaluator.apps.audit.options import Mutants
 from spangrade.evaluator.apps.audit.proposals import Proposal, proposals
 from spangrade.evaluator.apps.audit.read_only import Ended, ended, read_only, with_harmless
-from spangrade.evaluator.apps.audit.report import Audit
+from spangrade.evaluator.apps.audit.report import Audit, missing_drills
 from spangrade.evaluator.derive.session_rows import SessionRows
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.comparison.graded import graded_sessions
-from spangrade.evaluator.statistics.repeats.flaky import Flaky, Try, flaky
-from spangrade.evaluator.statistics.repeats.rates import RatesOfK, Tries, rates
+from spangrade.evaluator.statistics.repeats.rates import Flaky, RatesOfK, Tries, Try, flaky, rates
 from spangrade.tracer.base.canonical_json import record_json
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement

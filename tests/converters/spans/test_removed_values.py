@@ -15,7 +15,7 @@ from recordings import observed
 
 import spangrade
 from spangrade.converters.spans.values import json_text
-from spangrade.evaluator.maintenance.advice import advice
+from spangrade.evaluator.maintenance.lint import advice
 from spangrade.tracer.span import Span
 
 MASKS = (

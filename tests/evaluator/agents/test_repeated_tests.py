@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spangrade.evaluator.agents.repeated_tests import repeat_lines
-from spangrade.evaluator.statistics.repeats.flaky import Try
+from spangrade.evaluator.agents.pass_rate import repeat_lines
+from spangrade.evaluator.statistics.repeats.rates import Try
 
 
 def run(*, passed: bool, calls: tuple[str, ...] | None = ()) -> Try:

@@ -14,8 +14,7 @@ from paths import RECORDED
 
 from spangrade.converters.spans.registry import ANY, FALLBACK, advice_by_scope, dialects, stack_of
 from spangrade.evaluator.derive import load, update
-from spangrade.evaluator.maintenance.advice import LACKS, advice
-from spangrade.evaluator.maintenance.lint import Finding, lint
+from spangrade.evaluator.maintenance.lint import LACKS, Finding, advice, lint
 from spangrade.evaluator.metrics import Inconclusive, load_metrics
 from spangrade.evaluator.metrics.call_checks import METRICS as CALL_CHECKS
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE

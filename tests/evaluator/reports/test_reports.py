@@ -26,7 +26,7 @@ from spangrade.evaluator.reports.facts import SessionFacts
 from spangrade.evaluator.reports.files import write_reports
 from spangrade.evaluator.reports.json import run_json, written
 from spangrade.evaluator.reports.markdown import markdown
-from spangrade.evaluator.reports.question_text import question_text
+from spangrade.evaluator.reports.question_sentence import question_text
 
 AT = datetime(2026, 11, 21, 12, 30, 15, 999, UTC)
 QUESTIONS = GoldenDataset(golden_questions=tuple(question(id=f"q{n}") for n in range(1, 5)))

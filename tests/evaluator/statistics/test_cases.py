@@ -14,15 +14,15 @@ from cases import cases, check
 
 from spangrade.evaluator.metrics.latency import nearest_rank
 from spangrade.evaluator.statistics import intervals, shifts
-from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
+from spangrade.evaluator.statistics.agreement.agreement import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, cohens_kappa, rate
 from spangrade.evaluator.statistics.comparison import differences, exact, means
+from spangrade.evaluator.statistics.comparison.compare import judge_error
+from spangrade.evaluator.statistics.comparison.condition import questions_for
 from spangrade.evaluator.statistics.comparison.graded import where_paths_differ
-from spangrade.evaluator.statistics.comparison.judge_error import judge_error
-from spangrade.evaluator.statistics.comparison.plan import questions_for
-from spangrade.evaluator.statistics.failure_causes.separated import at_least
+from spangrade.evaluator.statistics.failure_causes.groups import at_least
 from spangrade.evaluator.statistics.repeats.rates import Tries, rates
-from spangrade.evaluator.statistics.trends.mean import Summary, arithmetic
+from spangrade.evaluator.statistics.trends.trend import Summary, arithmetic
 
 
 def _tested(found: Any) -> Any:

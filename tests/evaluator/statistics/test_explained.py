@@ -12,7 +12,7 @@ from otlp_sessions import write_sessions as write_spans
 
 import spangrade
 from spangrade.evaluator.statistics.failure_causes.facts import KINDS
-from spangrade.evaluator.statistics.failure_causes.separated import Count, at_least, separated
+from spangrade.evaluator.statistics.failure_causes.groups import Count, at_least, separated
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from made_once import copy_of, made_once
 from pydantic import ValidationError
 
 from spangrade import SpangradeError
-from spangrade.evaluator.apps.server.grade.alert_messages import change_body, change_id
+from spangrade.evaluator.apps.server.grade.alerts import change_body, change_id
 from spangrade.evaluator.apps.server.grade.options import Pages, WebhookFormat
 from spangrade.evaluator.derive.schema import SESSIONS
 from spangrade.evaluator.grading.alerts import AlertRule

@@ -21,7 +21,7 @@ from watching import GATE, LATER, Clock, prepared_by
 
 import spangrade
 from spangrade import InputError
-from spangrade.evaluator.apps.server.grade.alert_messages import change_body
+from spangrade.evaluator.apps.server.grade.alerts import change_body
 from spangrade.evaluator.apps.server.grade.failures import Failed
 from spangrade.evaluator.apps.server.grade.options import Pages, WatchOptions, WebhookFormat
 from spangrade.evaluator.apps.server.grade.watch import Watch

@@ -2,31 +2,29 @@
 
 A limit holds for the mean of a window, without a test; `worse` is the test of
 `evaluator/statistics/shifts.py`, over a window, against the seven before it; silence is a pause longer than
-usual. The alarms of one look with one cause are one message; a stream that fails by a cause which is on joins
-it. All state is in the database, so that a restart neither repeats nor loses an alarm.
+usual. The alarms of one look with one cause are one message, a body as of Standard Webhooks or a text as
+Slack has it; a stream that fails by a cause which is on joins it. All state is in the database, so that a
+restart neither repeats nor loses an alarm.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from spangrade.evaluator.apps.server.grade.options import Pages, WebhookFormat
 from spangrade.evaluator.apps.server.grade.tables import sql
+from spangrade.evaluator.apps.server.grade.webhook import escaped
 from spangrade.evaluator.grading.alerts import AlertRule, Limit, Silence, Worse
 from spangrade.evaluator.grading.prepare import Prepared
-from spangrade.evaluator.results.alarms import (
-    Alarm,
-    AlarmChange,
-    iso,
-    seconds_text,
-    stored_alarms,
-    time_text,
-)
+from spangrade.evaluator.results.alarms import Alarm, AlarmChange, iso, seconds_text, stored_alarms, time_text
 from spangrade.evaluator.results.origin import OriginFilter
 from spangrade.evaluator.results.views import with_views
 from spangrade.evaluator.statistics.clusters import FAILING
@@ -62,6 +60,7 @@ _Row = tuple[Any, ...]  # of a session: its stream, its start, its id and its va
 _Usual = tuple[int, float, float]  # number of sessions before, a limit, and the share beyond it
 
 _log = logging.getLogger("spangrade")
+_MOST_STREAMS = 20  # in the text of a message
 
 
 class _Measure(NamedTuple):
@@ -341,3 +340,55 @@ def end_removed(store: Store, rules: Collection[str], now_ns: int) -> list[Alarm
     """
     gone = [one for one in stored_alarms(store, only_on=True) if one.rule not in rules]
     return _write_ended(store, gone, now_ns)
+
+
+def change_id(change: AlarmChange) -> str:
+    """Return the id of the message about a change: always the same for it."""
+    parts = f"{change.alarms[0].alarm_id} {change.is_over}".encode()
+    return f"msg_{hashlib.blake2b(parts, digest_size=16).hexdigest()}"
+
+
+def change_body(
+    change: AlarmChange, kind: WebhookFormat, now_ns: int, pages: Pages | None = None
+) -> Mapping[str, Any]:
+    """Return the body of the message about a change, as JSON values.
+
+    `pages` are where messages lead; without them there are ids and no addresses.
+    """
+    if kind is WebhookFormat.SLACK:
+        return {"text": _slack_text(change, pages)}
+    first = change.alarms[0]
+    return {
+        "type": "alert.ended" if change.is_over else "alert.started",
+        "timestamp": datetime.fromtimestamp(now_ns / 1e9, UTC).isoformat(),
+        "data": {
+            "alarm_id": first.alarm_id,
+            "alert": first.alert,
+            "cause": first.cause,
+            "streams": [_stream(one, pages) for one in change.alarms],
+        },
+    }
+
+
+def _stream(alarm: Alarm, pages: Pages | None) -> dict[str, Any]:
+    found = alarm.to_json()
+    for name in ("alarm_id", "alert", "cause", "filters"):
+        del found[name]
+    if pages is not None:
+        found["sessions_url"] = pages.sessions(alarm.filters)
+        found["example_urls"] = [pages.session(one) for one in alarm.examples]
+    return found
+
+
+def _slack_text(change: AlarmChange, pages: Pages | None) -> str:
+    lines = [f"*{'Over' if change.is_over else 'Alarm'}: {escaped(change.alarms[0].alert)}*"]
+    for alarm in change.alarms[:_MOST_STREAMS]:
+        line = f"• {escaped(alarm.text)}"
+        if pages is not None:
+            links = [f"<{pages.sessions(alarm.filters)}|sessions>"]
+            links += [f"<{pages.session(one)}|{n}>" for n, one in enumerate(alarm.examples, 1)]
+            line += f" ({' '.join(links)})"
+        lines.append(line)
+    if (left := len(change.alarms) - _MOST_STREAMS) > 0:
+        lines.append(f"… and {left:,} more")
+    return "\n".join(lines)

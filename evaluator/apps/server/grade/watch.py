@@ -20,8 +20,7 @@ from typing import NamedTuple, TypeVar
 import duckdb
 
 from spangrade.evaluator.apps.server.grade import deliveries
-from spangrade.evaluator.apps.server.grade.alert_messages import change_body, change_id
-from spangrade.evaluator.apps.server.grade.alerts import Alerts, end_removed
+from spangrade.evaluator.apps.server.grade.alerts import Alerts, change_body, change_id, end_removed
 from spangrade.evaluator.apps.server.grade.deliveries import OTLP, SCORES, WEBHOOK, Counts
 from spangrade.evaluator.apps.server.grade.failures import Failed, Failures
 from spangrade.evaluator.apps.server.grade.options import WatchOptions, WebhookFormat

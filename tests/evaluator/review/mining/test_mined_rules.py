@@ -17,8 +17,7 @@ from paths import ROOT, SHARED
 import spangrade as package
 from spangrade import InputError
 from spangrade.converters.datasets.call_rules import Rule
-from spangrade.evaluator.review.mining.call_rules import mine_rules
-from spangrade.evaluator.review.mining.write_rules import add_rules
+from spangrade.evaluator.review.mining.call_rules import add_rules, mine_rules
 from spangrade.evaluator.settings import load_settings
 
 

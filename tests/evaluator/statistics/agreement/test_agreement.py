@@ -16,8 +16,8 @@ from spangrade.evaluator.statistics.agreement.agreement import (
     Label,
     TooFewLabelsError,
     agreement,
+    corrected_rate,
 )
-from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import Confusion, cohens_kappa, rate
 
 

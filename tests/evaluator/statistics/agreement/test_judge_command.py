@@ -16,7 +16,7 @@ from otlp_sessions import Said, write_sessions
 import spangrade as public
 from spangrade import InputError, Selection
 from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
-from spangrade.evaluator.statistics.agreement.corrected_rate import corrected_rate
+from spangrade.evaluator.statistics.agreement.agreement import corrected_rate
 from spangrade.evaluator.statistics.agreement.statistics import rate
 from spangrade.tracer.store import Store
 

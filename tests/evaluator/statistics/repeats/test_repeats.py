@@ -12,7 +12,7 @@ from junitparser import JUnitXml
 from otlp_sessions import Call, Said, write_golden, write_sessions
 
 import spangrade as package
-from spangrade.evaluator.statistics.repeats.flaky import Branch, Flaky, Try, flaky
+from spangrade.evaluator.statistics.repeats.rates import Branch, Flaky, Try, flaky
 
 FIND, REFUND, CANCEL = Call("find_order", {"id": 1}), Call("refund", {"amount": 5}), Call("cancel_order")
 RIGHT = (FIND, REFUND)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy
 
-from spangrade.evaluator.statistics.trends.mean import Mean, Summary, arithmetic
+from spangrade.evaluator.statistics.trends.trend import Mean, Summary, arithmetic
 
 SHARE = (0.0, 1.0)
 COST = (0.0, math.inf)
