@@ -61,8 +61,7 @@ from spangrade.tracer.base.plugins import notebook_html
 from spangrade.tracer.base.quantities import check_age, parsed_time
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, select
-from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.query import MAX_ROWS, TIMEOUT_S, Rows, select
 from spangrade.tracer.store.store import Stored
 
 if TYPE_CHECKING:
@@ -1155,7 +1154,7 @@ class Database:
         `note` and `span_id` are optional, but `by` of a label. For `at`, and for what a row replaces, see
         `score`. Raises InputError, with a line for each row that cannot be used; nothing is stored then.
         """
-        from spangrade.evaluator.review.scores.bulk import of_sessions, rows_of, rows_of_file
+        from spangrade.evaluator.review.scores.given import of_sessions, rows_of, rows_of_file
 
         given = rows_of_file(Path(rows)) if isinstance(rows, str | PathLike) else rows_of(rows)
         with self.stored.reading() as store:

@@ -14,8 +14,7 @@ from spangrade.evaluator.grading.alerts import AlertRule
 from spangrade.evaluator.grading.interpretation import RequestedCalls, RootAgentName
 from spangrade.evaluator.grading.run_options import RunOptions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec
-from spangrade.evaluator.judge.in_use import judge_in_use
-from spangrade.evaluator.judge.options import JudgeOptions
+from spangrade.evaluator.judge.options import JudgeOptions, judge_in_use
 from spangrade.tracer.base.fields import FieldError, option_fields
 from spangrade.tracer.base.quantities import share_of
 from spangrade.tracer.base.settings import VARIABLES, AgentSettings, Loaded, SettingsTable, load

@@ -22,7 +22,7 @@ from spangrade.converters.datasets.golden import (
     text_of,
 )
 from spangrade.converters.datasets.recognized import is_evalset
-from spangrade.converters.spans.answers import answer_in, is_answer
+from spangrade.converters.spans.parts import answer_in, is_answer
 from spangrade.converters.spans.values import either
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.converters.recordings.conversations import MadeTrace
-from spangrade.converters.spans.answers import answer_in, is_answer
-from spangrade.converters.spans.parts import read_part
+from spangrade.converters.spans.parts import answer_in, is_answer, read_part
 from spangrade.converters.spans.provider_values import gemini_usage
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv

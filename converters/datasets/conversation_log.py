@@ -9,7 +9,7 @@ from hashlib import blake2b
 from json import JSONDecodeError
 from typing import Any
 
-from spangrade.converters.spans.answers import answer_in, is_answer
+from spangrade.converters.spans.parts import answer_in, is_answer
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.json_text import parse_written

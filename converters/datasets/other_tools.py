@@ -15,7 +15,7 @@ from spangrade.converters.datasets.files import separate
 from spangrade.converters.datasets.forms import ANY, PATTERN, is_pattern, matches_all
 from spangrade.converters.datasets.golden import append, fields_of_questions
 from spangrade.converters.datasets.golden_text import read_written
-from spangrade.converters.spans.answers import is_answer
+from spangrade.converters.spans.parts import is_answer
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.span import Problem

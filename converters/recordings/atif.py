@@ -14,10 +14,9 @@ from typing import Any
 from spangrade.converters.recordings import plain
 from spangrade.converters.recordings.conversations import RecordedConversation, Said, tags_of
 from spangrade.converters.recordings.messages import of_model, read_all, session_id
-from spangrade.converters.spans.answers import answer_in
 from spangrade.converters.spans.messages import Message, message_of
 from spangrade.converters.spans.observation import MessageCall, ToolResult
-from spangrade.converters.spans.parts import unwrapped, with_mark
+from spangrade.converters.spans.parts import answer_in, unwrapped, with_mark
 from spangrade.converters.spans.values import arguments_in, json_text, text
 from spangrade.tracer import semconv
 from spangrade.tracer.otlp.common import MalformedError

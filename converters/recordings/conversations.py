@@ -14,10 +14,10 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from spangrade.converters.recordings.plain import json_value
-from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.messages import Message, is_injected
 from spangrade.converters.spans.observation import MessageCall, ToolResult
 from spangrade.converters.spans.outcomes import approval_of
+from spangrade.converters.spans.parts import is_answer
 from spangrade.converters.spans.values import parse_json
 from spangrade.tracer import semconv
 from spangrade.tracer.base.canonical_json import canonical, dumps, encodable

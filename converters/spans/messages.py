@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.answers import answer_in, is_answer
 from spangrade.converters.spans.observation import MessageCall, MessageExchange, ToolResult
 from spangrade.converters.spans.parts import (
     CodeRun,
     Part,
     Unread,
+    answer_in,
     are_parts,
     first_text_of,
     holds_calls,
+    is_answer,
     is_item,
     is_of_approval,
     is_wordless,

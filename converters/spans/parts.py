@@ -3,7 +3,8 @@
 The type of a part decides, and of a part without a type the one key that holds its object; items of OpenAI's
 Responses are parts, too. What a type means follows from its words, so that a tool of a provider that did not
 exist yesterday is a call. A part of a *model's* message that is not known may be a call: `Unread`. Parts of
-other roles are data, of which only known results count.
+other roles are data, of which only known results count. Some calls run nothing, and are the reply: by them a
+model gives its answer.
 
 https://github.com/open-telemetry/semantic-conventions-genai (parts of messages)
 https://platform.openai.com/docs/api-reference/responses/object
@@ -14,7 +15,7 @@ https://ai-sdk.dev/docs/reference/ai-sdk-core/ui-message
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -30,6 +31,12 @@ from spangrade.converters.spans.values import (
     parse_json,
     text,
 )
+from spangrade.tracer.base.canonical_json import canonical
+
+# smolagents and others; pydantic-ai, for an output of one type; ADK; LiteLLM, for an answer of a schema.
+_NAMES = frozenset({"final_answer", "final_result", "set_model_response", "json_tool_call"})
+_OF_TYPES = "final_result_"  # pydantic-ai's, for an output of several types: the type's name follows
+_WRAPPING = frozenset({"answer", "response"})  # the only argument, around a bare answer
 
 
 class Unread(NamedTuple):
@@ -462,3 +469,23 @@ def runs_code(part: Any, read: Part) -> bool:
         return False
     inner = _wrapped(part, str(part.get("type")))
     return not _CODE_TOOLS.isdisjoint((read.name, text(inner.get("type"))))
+
+
+@lru_cache(maxsize=4096)
+def is_answer(name: str) -> bool:
+    """Return whether a call of this name is the agent's answer and no call of a tool."""
+    return name in _NAMES or (name.startswith(_OF_TYPES) and len(name) > len(_OF_TYPES))
+
+
+def answer_in(calls: Iterable[tuple[Any, Any]]) -> str | None:
+    """Return the text of the last answer in calls, each a name and arguments; None if none is an answer.
+
+    It is the text that the call wraps, else its arguments as JSON.
+    """
+    found: str | None = None
+    for name, arguments in calls:
+        if isinstance(name, str) and is_answer(name) and (given := parse_json(arguments)) is not None:
+            if isinstance(given, dict) and len(given) == 1 and given.keys() <= _WRAPPING:
+                (given,) = given.values()
+            found = given if isinstance(given, str) else canonical(given)
+    return found

@@ -1,6 +1,7 @@
 """The installed dialects, in the order in which they are tried: the first that claims a span reads it.
 
-What makes the stack of a span record more stands in its dialect, too.
+The observations by other packages' dialects are checked; our own are checked by mypy and by tests. What makes
+the stack of a span record more stands in its dialect, too.
 """
 
 from __future__ import annotations
@@ -9,26 +10,32 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from graphlib import TopologicalSorter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from spangrade.converters.spans.advice import GENAI_CONTENT, Advice
+import orjson
+
 from spangrade.converters.spans.agent_names import declaring_in, with_agent
 from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
-from spangrade.converters.spans.answers import is_answer
-from spangrade.converters.spans.checked import checked
-from spangrade.converters.spans.dialect import Dialect, Read, Signs
+from spangrade.converters.spans.dialect import GENAI_CONTENT, Advice, Dialect, Read, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of
 from spangrade.converters.spans.events import with_logs
 from spangrade.converters.spans.histories import forget_histories
 from spangrade.converters.spans.observation import (
+    TYPES,
+    Digests,
+    MessageCall,
+    MessageExchange,
     ModelCall,
     Notes,
     Observation,
     RunSpan,
     SessionContext,
+    SpanFailure,
     SpanRef,
     Structure,
+    TokenCounts,
+    ToolResult,
     ToolUse,
     TurnSpan,
     changed,
@@ -36,6 +43,7 @@ from spangrade.converters.spans.observation import (
     structure_of,
 )
 from spangrade.converters.spans.outcomes import is_interrupted
+from spangrade.converters.spans.parts import is_answer
 from spangrade.converters.spans.session_attributes import session_candidates, session_of
 from spangrade.converters.spans.structure import (
     asked_and_answered,
@@ -96,6 +104,8 @@ ANY = Advice(
     "some model clients report usage only on request",
     state=_STATE,
 )
+_CHECKED_KINDS = tuple(dict.fromkeys(TYPES.values()))
+_GROUPS = (SpanRef, SessionContext, Notes, SpanFailure, MessageExchange, TokenCounts)
 
 
 @cache
@@ -455,3 +465,76 @@ def setting(span: Span | None, lack: Lack, *, partly: bool = False) -> str:
 def all_settings(spans: Iterable[Span | None], lack: Lack) -> str:
     """Return what `setting` says of each stack that recorded one of these spans."""
     return "; ".join(dict.fromkeys(setting(span, lack) for span in spans)) or setting(None, lack)
+
+
+def _classes(record: type[Any]) -> Mapping[str, tuple[type[Any], ...]]:
+    """Return the classes of the values of each field."""
+    return {
+        name: (get_origin(hint),)
+        if get_origin(hint) in (tuple, frozenset)
+        else tuple(get_origin(option) or option for option in (get_args(hint) or (hint,)))
+        for name, hint in get_type_hints(record).items()
+    }
+
+
+_CLASSES = {record: _classes(record) for record in (*_CHECKED_KINDS, *_GROUPS)}
+_RECORDS = (MessageCall, ToolResult, Digests)
+_INTEGERS = range(-(2**63), 2**63)
+_COUNTS = range(2**63)
+
+
+def checked(observation: object, span: Span) -> Observation:
+    """Return an observation; raise TypeError or ValueError if it is not one, or a field is wrong."""
+    if not isinstance(observation, _CHECKED_KINDS):
+        raise TypeError(f"expected an Observation, got a value of type {type(observation).__name__}")
+    if observation.span[:2] != (span.trace_id, span.span_id):
+        raise ValueError("the observation has the ids of another span")
+    fields = dict(_checked_fields(observation))
+    records = [
+        *fields.get("tool_calls", ()),
+        *fields.get("repeated_calls", ()),
+        *fields.get("tool_results", ()),
+    ]
+    records += [fields["digests"]] if fields.get("digests") else []
+    records += [record.result for record in records if isinstance(record, MessageCall) and record.result]
+    for record in records:
+        texts = record if isinstance(record, Digests) else record[:3]
+        if not isinstance(record, _RECORDS) or not all(isinstance(field, str | None) for field in texts):
+            raise TypeError(f"expected a record of texts, got {record!r:.80}")
+    results = [record for record in records if isinstance(record, ToolResult)]
+    if not all(isinstance(result.failed, bool | None) for result in results):
+        raise TypeError("expected the mark of a tool's result as true, false or None")
+    lists = (
+        *fields["tags"],
+        *fields["prompts"],
+        *fields["session_candidates"],
+        *fields.get("unread", ()),
+    )
+    if not all(type(one) is str for one in lists):
+        raise TypeError("expected tags, prompts, candidates and types as texts")
+    for one in (*fields.values(), *lists, *(field for record in records for field in record)):
+        if isinstance(one, str):
+            one.encode()  # half a surrogate pair cannot be stored
+    for name in ("arguments", "result", "tool_declarations"):
+        for value in (fields.get(name), *(getattr(record, name, None) for record in records)):
+            if isinstance(value, str):
+                orjson.loads(value)
+    # Plain values: another process may get them.
+    state = tuple((time_ns, json_value(variables)) for time_ns, variables in fields["state"])
+    if not all(type(time_ns) is int and isinstance(variables, dict) for time_ns, variables in state):
+        raise TypeError("expected state as (time in ns, variables)")
+    return changed(observation, state=state)
+
+
+def _checked_fields(record: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an observation, and of its groups; raise if one has a value of another type."""
+    for name, classes in _CLASSES[type(record)].items():
+        value = getattr(record, name)
+        if type(value) not in classes:
+            raise TypeError(f"{name} is of type {type(value).__name__}")
+        if type(value) is int and value not in (_INTEGERS if name.endswith("_ns") else _COUNTS):
+            raise ValueError(f"{name} is out of range")
+        if isinstance(value, _GROUPS):
+            yield from _checked_fields(value)
+        elif name != "traits":
+            yield name, value

@@ -24,8 +24,7 @@ from spangrade.evaluator.agents.pass_rate import (
     SKIPPED,
     pass_rate,
 )
-from spangrade.evaluator.judge.in_use import judge_from
-from spangrade.evaluator.judge.options import MODEL_VARIABLE, JudgeOptions
+from spangrade.evaluator.judge.options import MODEL_VARIABLE, JudgeOptions, judge_from
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError, option_fields
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.observation import (
     NO_TRAITS,
     Exchanging,
@@ -28,7 +27,7 @@ from spangrade.converters.spans.observation import (
     TurnSpan,
 )
 from spangrade.converters.spans.outcomes import approval_of, failed_by_data
-from spangrade.converters.spans.parts import unwrapped
+from spangrade.converters.spans.parts import is_answer, unwrapped
 from spangrade.converters.spans.run_io import python_value
 from spangrade.converters.spans.values import without_removed
 from spangrade.evaluator.derive.handoffs import is_handoff

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from spangrade.converters.spans import values
-from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.observation import (
     Exchanging,
     Handoff,
@@ -23,6 +22,7 @@ from spangrade.converters.spans.observation import (
     TurnSpan,
     Work,
 )
+from spangrade.converters.spans.parts import is_answer
 from spangrade.evaluator.derive.handoffs import handoff_target, is_handoff, normalized_name
 from spangrade.evaluator.derive.span_tree import WITH_MESSAGES, Node, Tree, of_kind, with_messages
 from spangrade.evaluator.derive.timing import Interval, length_s

@@ -26,7 +26,7 @@ from spangrade.tracer.base.errors import ExitCode
 from spangrade.tracer.base.plugins import notebook_html
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store.arrow import arrow_rows
-from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.query import Rows
 
 if TYPE_CHECKING:
     from spangrade.evaluator.statistics.repeats.repeats import Repeats

@@ -7,7 +7,7 @@ from pathlib import Path
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.query import Rows
 from spangrade.tracer.store.sql import statement
 
 LATEST = "latest"

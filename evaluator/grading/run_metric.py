@@ -12,13 +12,13 @@ from typing import Any
 
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.grading.policy import TURNS_ANSWERED, excluded
-from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.protocol import (
     JudgeBudgetExceeded,
     JudgeError,
     JudgeUnavailable,
     UnknownJudgeModel,
 )
+from spangrade.evaluator.judge.run import own_loop
 from spangrade.evaluator.metrics import Failure, Inconclusive, Metric, NotApplicable, Outcome, Score
 from spangrade.evaluator.session import Session
 from spangrade.tracer.base.errors import SpangradeError, text_of

@@ -15,7 +15,7 @@ from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.query_rows import Rows
+from spangrade.tracer.store.query import Rows
 from spangrade.tracer.store.sql import statement, text_literal
 
 GRAVEST_FIRST = (*PRECEDENCE, Verdict.UNMATCHED, Verdict.PASSED)

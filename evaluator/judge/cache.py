@@ -18,8 +18,8 @@ from typing import TypeVar
 
 from spangrade.evaluator.judge.protocol import Judgement
 from spangrade.tracer.base.errors import StoreError
-from spangrade.tracer.base.file_locks import lock
 from spangrade.tracer.base.file_modes import cache_folder, file_mode, folder_mode
+from spangrade.tracer.store.locks import lock
 from spangrade.tracer.store.sql import statement
 
 FILE_VARIABLE = "SPANGRADE_JUDGE_CACHE"

@@ -9,9 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from spangrade.evaluator.judge.cache import default_cache_path
-from spangrade.evaluator.judge.in_use import judge_from, judge_in_use
 from spangrade.evaluator.judge.models.gemini import DEFAULT_MODEL, GeminiJudge
-from spangrade.evaluator.judge.options import DEFAULTS, MODEL_VARIABLE, JudgeOptions
+from spangrade.evaluator.judge.options import DEFAULTS, MODEL_VARIABLE, JudgeOptions, judge_from, judge_in_use
 from spangrade.evaluator.judge.protocol import Judge
 from spangrade.evaluator.judge.run import JudgeRun
 from spangrade.tracer.base.errors import InputError

@@ -1,13 +1,22 @@
-"""The options of a run's judge, which the command line, Python, pytest and the settings share."""
+"""The options of a run's judge, which the command line, Python, pytest and the settings share.
+
+The judge in use is that of a grading run, a test run or a block. None is imported here: most test runs need
+none.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Any
 
 from spangrade.tracer.base.fields import FieldError, check_bounds, filled, option
 
 MODEL_VARIABLE = "SPANGRADE_JUDGE_MODEL"
+_factory: ContextVar[Callable[[], Any] | None] = ContextVar("spangrade_judge", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +101,22 @@ class JudgeOptions:
 
 
 DEFAULTS = JudgeOptions()
+
+
+@contextmanager
+def judge_from(factory: Callable[[], Any]) -> Iterator[None]:
+    """Call this function for the `Judge`, within the block, unless one is passed.
+
+    It holds in this context: in its tasks, not in threads that it starts.
+    """
+    token = _factory.set(factory)
+    try:
+        yield
+    finally:
+        _factory.reset(token)
+
+
+def judge_in_use() -> Any:
+    """Return the judge of the innermost `judge_from`, None outside of one."""
+    factory = _factory.get()
+    return factory and factory()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import hashlib
 import json
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
@@ -13,7 +15,6 @@ from statistics import median
 from typing import Any, TypeVar
 
 from spangrade.evaluator.judge.cache import VerdictCache
-from spangrade.evaluator.judge.event_loop import own_loop
 from spangrade.evaluator.judge.prompts import prompt_version
 from spangrade.evaluator.judge.protocol import (
     CostLimit,
@@ -33,6 +34,7 @@ from spangrade.tracer.base.terminal import counted
 _QUESTION_TIMEOUT_S = 180.0
 
 _Number = TypeVar("_Number", int, float)
+_starting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,3 +339,42 @@ def _sum(values: Iterable[_Number | None]) -> _Number | None:
             return None
         total += value
     return total
+
+
+def own_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop, started at the first call; tasks that still run at exit are cancelled.
+
+    It works for callers with and without a loop of their own, and connections stay open although pytest
+    makes a new loop for each test.
+    """
+    with _starting:
+        return _start_loop()
+
+
+@functools.cache
+def _start_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=_run, args=(loop,), name="spangrade-judge", daemon=True)
+    thread.start()
+
+    @atexit.register
+    def stop() -> None:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+    return loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then cancel its tasks.
+
+    asyncio.run would also shut the loop's executor down, in a new thread, which Python 3.12 does not start at
+    exit any more. The executor's threads are joined at exit in any case.
+    """
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.close()

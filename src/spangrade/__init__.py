@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         tool,
         turn,
     )
-    from spangrade.tracer.store.query_rows import Rows
+    from spangrade.tracer.store.query import Rows
 
 _HOMES = {
     "evaluator.apps.audit.options": ("Mutants",),
@@ -78,7 +78,7 @@ _HOMES = {
         "Score",
         "metric",
     ),
-    "tracer.store.query_rows": ("Rows",),
+    "tracer.store.query": ("Rows",),
     "evaluator.grading.run": ("Run",),
     "evaluator.grading.run_options": ("RunOptions",),
     "evaluator.session": ("Session",),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spangrade.tracer.base.file_locks import lock
+from spangrade.tracer.store.locks import lock
 
 
 class WindowsLocks:

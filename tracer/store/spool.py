@@ -25,11 +25,10 @@ import duckdb
 import nanoarrow as na
 
 from spangrade.tracer.base.errors import StoreError
-from spangrade.tracer.base.file_locks import lock
 from spangrade.tracer.base.file_modes import file_mode, folder_mode
 from spangrade.tracer.store.arrow import Table
 from spangrade.tracer.store.frames import Damage, Frame, read_frames, to_frames
-from spangrade.tracer.store.locks import is_same_file, lock_file
+from spangrade.tracer.store.locks import is_same_file, lock, lock_file
 from spangrade.tracer.store.store import Added, Store, database_file
 
 _log = logging.getLogger("spangrade")

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import STREAMED, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import read_exchange
 from spangrade.converters.spans.observation import Kind, Observation, RunSpan, changed, structure_of
 from spangrade.converters.spans.values import objects, parse_json, text

@@ -7,8 +7,7 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.h
 
 from __future__ import annotations
 
-from spangrade.converters.spans.advice import CLIENT
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import CLIENT, Dialect, Signs
 from spangrade.tracer.semconv import CAPTURE_CONTENT_VARIABLE
 
 DIALECT = Dialect(

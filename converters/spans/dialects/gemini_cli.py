@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, kind_by
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs, kind_by
 from spangrade.converters.spans.observation import Kind, SpanFailure, ToolUse
 from spangrade.converters.spans.values import json_object
 from spangrade.tracer import semconv

@@ -13,12 +13,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from spangrade.converters.spans import langchain_values, provider_values, run_io, token_counts
-from spangrade.converters.spans.advice import CLIENT, GENAI_CONTENT, Advice
 from spangrade.converters.spans.agent_names import tool_in_attributes, tool_in_name, without_operation
 from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
-from spangrade.converters.spans.answers import is_answer
 from spangrade.converters.spans.declarations import declared_tools, instructions
-from spangrade.converters.spans.dialect import Dialect, Read, renaming
+from spangrade.converters.spans.dialect import CLIENT, GENAI_CONTENT, Advice, Dialect, Read, renaming
 from spangrade.converters.spans.events import CALL_IDS, with_events
 from spangrade.converters.spans.histories import History, conversation_digests, history_of, with_responses
 from spangrade.converters.spans.messages import read_exchange
@@ -48,6 +46,7 @@ from spangrade.converters.spans.observation import (
     structure_of,
 )
 from spangrade.converters.spans.outcomes import is_mark, mark_of
+from spangrade.converters.spans.parts import is_answer
 from spangrade.converters.spans.session_attributes import of_resource
 from spangrade.converters.spans.values import (
     arguments_text,

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spangrade.converters.spans import provider_values
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, failing
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs, failing
 from spangrade.converters.spans.observation import Kind, ModelCall, changed
 from spangrade.converters.spans.values import count, json_object, known, text
 from spangrade.tracer import semconv

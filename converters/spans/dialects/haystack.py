@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import provider_values
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, ModelCall, SpanFailure, ToolUse, changed
 from spangrade.converters.spans.values import json_object, objects, text
 from spangrade.tracer import semconv

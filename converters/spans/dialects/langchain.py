@@ -7,8 +7,7 @@ takes each node of a graph for an agent.
 from __future__ import annotations
 
 from spangrade.converters.spans import langchain_values
-from spangrade.converters.spans.advice import GENAI_CONTENT, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import GENAI_CONTENT, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import RunSpan
 from spangrade.tracer import semconv
 from spangrade.tracer.span import Span

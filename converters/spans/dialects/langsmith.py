@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from spangrade.converters.spans import langchain_values
-from spangrade.converters.spans.advice import Advice
 from spangrade.converters.spans.agent_names import without_operation
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, Observation, RunSpan, changed, named_run
 from spangrade.converters.spans.values import first_identity, parse_json, text
 from spangrade.tracer import semconv

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import provider_values
-from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import STREAMED, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.flattened import numbered
 from spangrade.converters.spans.observation import Kind, ModelCall, changed

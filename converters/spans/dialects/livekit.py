@@ -9,8 +9,7 @@ https://docs.livekit.io/agents/observability/
 
 from __future__ import annotations
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import (
     Kind,
     ToolUse,

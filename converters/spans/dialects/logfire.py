@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import STREAMED, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, ModelCall, Observation, changed, structure_of
 from spangrade.converters.spans.provider_values import tokens
 from spangrade.converters.spans.values import json_object, objects

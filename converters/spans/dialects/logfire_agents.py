@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from spangrade.converters.spans import provider_values
-from spangrade.converters.spans.advice import OPENAI_TRACES, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import OPENAI_TRACES, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import (
     Kind,
     ModelCall,

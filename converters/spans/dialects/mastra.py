@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Dialect, Signs
 from spangrade.converters.spans.dialects import genai, openinference
 from spangrade.converters.spans.events import with_events
 from spangrade.converters.spans.messages import answer, read_exchange

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from spangrade.converters.spans import provider_values, token_counts
-from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import STREAMED, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, ModelCall, changed
 from spangrade.converters.spans.values import first_text, json_object, parse_json, text
 from spangrade.tracer import semconv

@@ -10,8 +10,14 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans.advice import GENAI_CONTENT, OPENAI_TRACES, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import (
+    GENAI_CONTENT,
+    OPENAI_TRACES,
+    Advice,
+    Attributes,
+    Dialect,
+    Signs,
+)
 from spangrade.converters.spans.observation import Handoff, Kind, Observation, RunSpan
 from spangrade.converters.spans.values import is_removed, literal, parse_json, text
 from spangrade.tracer import semconv

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import declarations, langchain_values, provider_values, run_io
-from spangrade.converters.spans.advice import STREAMED, Advice
-from spangrade.converters.spans.answers import is_answer
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import STREAMED, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.flattened import messages
 from spangrade.converters.spans.joined_calls import declared_names, split_calls
@@ -29,6 +27,7 @@ from spangrade.converters.spans.observation import (
     changed,
     named_run,
 )
+from spangrade.converters.spans.parts import is_answer
 from spangrade.converters.spans.values import (
     count,
     first_identity,

@@ -8,8 +8,7 @@ https://docs.pipecat.ai/server/utilities/opentelemetry
 
 from __future__ import annotations
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs, failing
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs, failing
 from spangrade.converters.spans.observation import Kind, Observation, changed
 from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv

@@ -6,8 +6,7 @@ on the span.
 
 from __future__ import annotations
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, RunSpan, changed
 from spangrade.converters.spans.values import text
 from spangrade.tracer import semconv

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import answer, is_of_user
 from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.values import objects, parse_json, text

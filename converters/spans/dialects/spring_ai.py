@@ -7,8 +7,7 @@ https://docs.spring.io/spring-ai/reference/observability/index.html
 
 from __future__ import annotations
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Dialect, Signs, kind_by
+from spangrade.converters.spans.dialect import Advice, Dialect, Signs, kind_by
 from spangrade.tracer import semconv
 
 _KIND = "spring.ai.kind"

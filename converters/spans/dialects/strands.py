@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import message_of
 from spangrade.converters.spans.observation import Kind, RunSpan, ToolUse
 from spangrade.converters.spans.parts import unwrapped

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from spangrade.converters.spans import langchain_values, run_io
-from spangrade.converters.spans.advice import CLIENT, STREAMED, Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import CLIENT, STREAMED, Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.flattened import numbered, plain_message
 from spangrade.converters.spans.messages import read_exchange

@@ -14,8 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spangrade.converters.spans.advice import Advice
-from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
+from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.messages import answer, read_exchange
 from spangrade.converters.spans.observation import (
     Kind,

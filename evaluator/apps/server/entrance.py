@@ -20,9 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spangrade.evaluator.apps.server.pages.app import Site, is_own_page
 from spangrade.evaluator.apps.server.pages.labelling import Reviewer
-from spangrade.evaluator.apps.server.pages.rendering import render
 from spangrade.evaluator.apps.server.start import NO_PROXY, Proxy
 from spangrade.evaluator.reports.html.links import ServerLinks, under
+from spangrade.evaluator.reports.html.rendering import render
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.receiver.access import bearer
 from spangrade.tracer.receiver.keys import Key, KeyFile, Role

@@ -11,15 +11,17 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from time import time_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
 from spangrade.evaluator.reports.html.links import Links, element_id
-from spangrade.evaluator.reports.html.prose import prose
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.file_modes import cache_folder
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 FOLDER = Path(__file__).parent
 
@@ -34,6 +36,14 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 UNKNOWN = "–"
 _LONGEST_AGE_S = 30 * 86_400
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+LONGEST = 20_000  # characters: more are shown as recorded
+
+_SIGNS = re.compile(r"[*_`~|#>]|^\s*([-+]|\d+[.)])\s", re.MULTILINE)
+_PLAIN = re.compile(r"</?(?:p|br)>")
+_HEADINGS = re.compile(r"(</?)h[1-6]>")
+_ELEMENTS = frozenset(
+    "p br strong em s code pre ul ol li blockquote hr h4 table thead tbody tr th td".split()  # noqa: SIM905
+)
 
 
 class _Compiled(jinja2.FileSystemBytecodeCache):
@@ -221,3 +231,34 @@ def unit(name: str) -> str:
 def percent(value: float | None) -> str:
     """Return a share, from 0 to 1, in percent."""
     return UNKNOWN if value is None else f"{value:.1%}"
+
+
+def prose(text: str) -> str | None:
+    """Return a text that is written in Markdown as HTML.
+
+    None for a text without formatting, for a long one, and if nh3 and markdown-it-py, which the extra `view`
+    brings, are not installed.
+    """
+    if len(text) > LONGEST or not _SIGNS.search(text):
+        return None
+    parser = _parser()
+    if parser is None:
+        return None
+    import nh3
+
+    html = _HEADINGS.sub(r"\1h4>", parser.render(text))
+    if "<" not in _PLAIN.sub("", html):
+        return None
+    return nh3.clean(html, tags=set(_ELEMENTS), attributes={}, link_rel=None)
+
+
+@cache
+def _parser() -> MarkdownIt | None:
+    try:
+        import nh3  # noqa: F401 (needed by `prose`)
+        from markdown_it import MarkdownIt
+    except ModuleNotFoundError:
+        return None
+    made = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": 20})
+    made.enable(["table", "strikethrough"])
+    return made.disable(["link", "image", "autolink", "reference", "html_block", "html_inline"])

@@ -10,7 +10,7 @@ import pytest
 from recordings import sessions_of_file
 
 from spangrade.converters.datasets.formats import read_dataset
-from spangrade.converters.spans.answers import is_answer
+from spangrade.converters.spans.parts import is_answer
 
 
 @pytest.mark.parametrize(

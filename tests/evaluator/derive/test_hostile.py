@@ -10,10 +10,9 @@ from hostile import EXAMPLES, logs, places, recorded_spans, spans, with_place, w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spangrade.converters.spans.checked import checked
 from spangrade.converters.spans.dialects.genai import reader
 from spangrade.converters.spans.observation import Observation
-from spangrade.converters.spans.registry import dialects
+from spangrade.converters.spans.registry import checked, dialects
 from spangrade.evaluator.derive.build_session import build_session
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of

@@ -18,7 +18,7 @@ from spangrade.evaluator.judge import (
     load_judge,
     use_judge,
 )
-from spangrade.evaluator.judge.in_use import judge_in_use
+from spangrade.evaluator.judge.options import judge_in_use
 from spangrade.evaluator.similarity_utils import is_similar_text
 
 SPANS = SAMPLE / "spans.otlp.jsonl"

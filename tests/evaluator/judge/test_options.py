@@ -19,7 +19,7 @@ from spangrade.evaluator.judge import (
     total_spent,
 )
 from spangrade.evaluator.judge.choice import judge_of_run
-from spangrade.evaluator.judge.in_use import judge_from
+from spangrade.evaluator.judge.options import judge_from
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from spangrade.evaluator.judge import Judgement
 from spangrade.evaluator.judge.models.vertex import VertexEvaluation
 from spangrade.evaluator.metrics import Score
 from spangrade.evaluator.metrics.definitions import definitions_of
-from spangrade.evaluator.metrics.managed import ask_vertex
+from spangrade.evaluator.metrics.judged import ask_vertex
 
 CALL = tool("find", {"q": "a"}, output=[1], output_known=True)
 SESSION = session([("hi", [CALL]), ("more", ())])

@@ -9,7 +9,7 @@ from builders import question, session, turn
 from grading import run_metric
 
 from spangrade.evaluator.metrics import Inconclusive, Outcome, Score, parse_metric
-from spangrade.evaluator.metrics.stem import stem
+from spangrade.evaluator.metrics.response import stem
 
 
 def matched(reply: str | None, reference: str, requested: str = "response_match") -> Outcome:

@@ -25,7 +25,7 @@ from spangrade.evaluator.apps.server.pages.charts import (
     step_for,
     time_axis,
 )
-from spangrade.evaluator.reports.html.charts import distribution, round_numbers
+from spangrade.evaluator.reports.html.run_page import distribution, round_numbers
 
 JANUARY = datetime(2026, 1, 1)
 numbers = st.floats(-1e300, 1e300, allow_subnormal=False)

@@ -10,7 +10,7 @@ from pages import dangers, parsed_part
 pytest.importorskip("nh3", reason="needs the extra `view`")
 
 from spangrade.evaluator.reports.html.images import Image, images_of
-from spangrade.evaluator.reports.html.prose import LONGEST, prose
+from spangrade.evaluator.reports.html.rendering import LONGEST, prose
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 

@@ -18,8 +18,7 @@ from spangrade import InputError
 from spangrade.evaluator.apps.server.pages.trends_page import trends_page
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.metrics.latency import nearest_rank
-from spangrade.evaluator.reports.html.charts import distribution
-from spangrade.evaluator.reports.html.run_page import BARS, run_page, runs_page
+from spangrade.evaluator.reports.html.run_page import BARS, distribution, run_page, runs_page
 from spangrade.evaluator.reports.html.sessions_page import count_page
 from spangrade.evaluator.statistics.intervals import wilson_interval
 from spangrade.tracer.store import Store

@@ -14,10 +14,10 @@ import nanoarrow as na
 
 from spangrade.tracer.base.canonical_json import dumps
 from spangrade.tracer.base.errors import InputError
-from spangrade.tracer.base.file_locks import lock
 from spangrade.tracer.base.terminal import counted
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows
+from spangrade.tracer.store.locks import lock
 
 WEBHOOK = "webhook"
 OTLP = "otlp"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, stat_result
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -24,7 +25,6 @@ from spangrade.evaluator.apps.server.pages.golden_form import ProvedQuestion, fo
 from spangrade.evaluator.apps.server.pages.judge_page import judge_page
 from spangrade.evaluator.apps.server.pages.labelling import MAX_BYTES, Reviewer
 from spangrade.evaluator.apps.server.pages.overview_page import causes_part, overview_page
-from spangrade.evaluator.apps.server.pages.rendering import render
 from spangrade.evaluator.apps.server.pages.review_page import names_of_scores, next_to_review, review_page
 from spangrade.evaluator.apps.server.pages.session_file import session_file
 from spangrade.evaluator.apps.server.pages.tools_page import tools_page
@@ -33,7 +33,7 @@ from spangrade.evaluator.grading.run_list import find_run_id
 from spangrade.evaluator.reports.html.grid_page import grid_page, grid_part
 from spangrade.evaluator.reports.html.links import ServerLinks, hash_of, query_of, text_of, url_part
 from spangrade.evaluator.reports.html.query_line import line_of
-from spangrade.evaluator.reports.html.rendering import FOLDER
+from spangrade.evaluator.reports.html.rendering import FOLDER, add_templates, render
 from spangrade.evaluator.reports.html.run_page import run_page, runs_page
 from spangrade.evaluator.reports.html.scope import SCOPE, given_scope, header_elsewhere
 from spangrade.evaluator.reports.html.session_page import golden, image_of, session_page, session_part
@@ -49,6 +49,9 @@ from spangrade.evaluator.reports.html.sessions_page import (
 from spangrade.tracer.base.errors import InputError, StoreError, StoreLockedError
 from spangrade.tracer.base.sockets import host_of, is_loopback
 from spangrade.tracer.store import Store
+
+# Templates of this folder stand on those of reports.
+add_templates(Path(__file__).with_name("templates"))
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
