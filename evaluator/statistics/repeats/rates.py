@@ -27,7 +27,6 @@ from math import comb, fsum, sqrt
 from statistics import fmean
 from typing import NamedTuple
 
-from spangrade.evaluator.statistics.comparison.graded import where_paths_differ
 from spangrade.evaluator.statistics.intervals import QUANTILE
 
 MIN_QUESTIONS = 20  # for an interval
@@ -186,6 +185,8 @@ class Flaky(NamedTuple):
 
 def flaky(question: str, tries: Sequence[Try]) -> Flaky | None:
     """Return a question as flaky; None unless some of its sessions passed and some did not."""
+    from spangrade.evaluator.statistics.comparison.graded import where_paths_differ  # tables do without
+
     passed = sum(one.passed for one in tries)
     if not 0 < passed < len(tries):
         return None
