@@ -7,6 +7,7 @@ overwritten.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -48,6 +49,20 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
+
+
+@contextmanager
+def csv_rows(path: Path) -> Iterator[csv.DictReader[str]]:
+    """Give the rows of a CSV in UTF-8. Raises InputError where it cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield csv.DictReader(file)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
+    except csv.Error as error:
+        raise InputError(f"{path}: not a CSV: {error}") from error
 
 
 def refuse_device(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from spangrade.converters.datasets.adk_debug import read_trace
 from spangrade.converters.datasets.adk_events import Invocation, invocations, objects, spans_of, state_of
 from spangrade.converters.datasets.adk_history import EvalCase, EvalScore, score_attributes
-from spangrade.converters.datasets.files import separate
+from spangrade.converters.datasets.files import csv_rows, separate
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.converters.spans.values import either
 from spangrade.tracer import semconv
@@ -204,20 +204,12 @@ def is_simulation_csv(path: Path) -> bool:
 def read_csv(path: Path) -> Iterator[Row | Problem]:
     """Yield the rows of a CSV, and a Problem for each broken cell. Raises InputError for any other file."""
     csv.field_size_limit(2**31 - 1)  # a session's spans are one cell
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = REQUIRED.difference(reader.fieldnames or ())
-            if missing:
-                raise InputError(f"{path}: not a simulation's CSV: no column {', '.join(sorted(missing))}")
-            for number, cells in enumerate(reader, 1):
-                yield from _row(f"{path}: row {number}", cells, number)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
-    except csv.Error as error:
-        raise InputError(f"{path}: not a CSV: {error}") from error
+    with csv_rows(path) as reader:
+        missing = REQUIRED.difference(reader.fieldnames or ())
+        if missing:
+            raise InputError(f"{path}: not a simulation's CSV: no column {', '.join(sorted(missing))}")
+        for number, cells in enumerate(reader, 1):
+            yield from _row(f"{path}: row {number}", cells, number)
 
 
 def read_jsonl(path: Path) -> Iterator[Row | Problem]:

@@ -100,7 +100,8 @@ def with_agent(observation: Observation, span: Span, declaring: str | None) -> O
         observation = observation._replace(declares_agent=declared)
     if observation.is_agent and _MIDDLEWARE.search(observation.name or ""):
         return observation._replace(is_agent=False, name=None, agent=None)
-    if observation.name is None and _says_agent(observation, attributes):
+    says_agent = observation.is_agent or attributes.get("openinference.span.kind") == "AGENT"
+    if observation.name is None and says_agent:
         return observation._replace(candidate=name_in(span.name))
     if not observation.is_agent:
         return observation
@@ -163,10 +164,6 @@ def _is_plumbing(run: RunSpan, attributes: Mapping[str, Any]) -> bool:
     if attributes.get(semconv.OPERATION_NAME) == semconv.INVOKE_AGENT:
         return False
     return _WORKFLOWS.fullmatch(run.name or "") is not None
-
-
-def _says_agent(run: RunSpan, attributes: Mapping[str, Any]) -> bool:
-    return run.is_agent or attributes.get("openinference.span.kind") == "AGENT"
 
 
 def declaring_in(names: Collection[str]) -> str | None:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -102,7 +103,9 @@ def calls_by_turn(groups: Sequence[Group], tree: Tree) -> tuple[list[tuple[int, 
             if not (is_handoff(o.name or "") and (transferred or "only_requested" in o.traits))
         ]
         if from_messages:
-            tools = sorted([*tools, *from_messages], key=_start_ns) if tools else from_messages
+            tools = (
+                sorted([*tools, *from_messages], key=attrgetter("span.start_ns")) if tools else from_messages
+            )
         calls.add(turn, tools, requested)
         earlier.update(o.call_id for o in tools)
         earlier.update(one.call.other_id for one in requested)
@@ -193,10 +196,6 @@ def _is_lost(request: ModelRequest, tools: Sequence[ToolUse]) -> bool:
     if result is not None and _HANDED_OVER.fullmatch(result):
         return False
     return not any(result is None or tool.result in (None, result) for tool in tools)
-
-
-def _start_ns(tool: ToolUse) -> int:
-    return tool.span.start_ns
 
 
 def _requests_with_spans(tools: Sequence[ToolUse], tree: Tree) -> Mapping[Node, ToolUse]:

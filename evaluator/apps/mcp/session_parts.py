@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spangrade.evaluator.database import GradedSession
@@ -138,14 +138,10 @@ def _scores(graded: GradedSession) -> dict[str, Any]:
     }
 
 
-def _errors(graded: GradedSession) -> Iterator[dict[str, Any]]:
-    return (one._asdict() for one in graded.session.errors)
-
-
 _PARTS: Mapping[str, Callable[[GradedSession], Any]] = {
     "state": lambda graded: graded.session.state_variables,
     "scores": _scores,
-    "errors": lambda graded: list(_errors(graded)),
+    "errors": lambda graded: [one._asdict() for one in graded.session.errors],
     "instructions": lambda graded: graded.session.system_instruction,
     "tools": lambda graded: graded.session.tool_declarations,
 }

@@ -106,7 +106,9 @@ def _question(group: SessionGroup, mask: Mask, failed_calls: bool) -> dict[str, 
     first = sessions[0]
     question: dict[str, Any] = {
         "user_inputs": list(group.user_inputs),
-        "agents_evaluated": [name for name in first.agents or () if all(_took_part(name, sessions))]
+        "agents_evaluated": [
+            name for name in first.agents or () if all(name in (one.agents or ()) for one in sessions)
+        ]
         or list(first.agents or ())[:1],
         "reviewed": False,
         "metadata": {
@@ -135,10 +137,6 @@ def _optional(
         if fewer < own:
             names = ", ".join(sorted((own - fewer).elements()))
             yield LearnedValue(where, f"optional, other sessions do without: {names}", len(other))
-
-
-def _took_part(name: str, sessions: Sequence[Session]) -> Iterable[bool]:
-    return (name in (session.agents or ()) for session in sessions)
 
 
 def _add_agreed(

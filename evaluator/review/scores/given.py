@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import nanoarrow as na
 
+from spangrade.converters.datasets.files import csv_rows
 from spangrade.evaluator.grading.session_list import find_session_id
 from spangrade.evaluator.metrics.external import LABEL, ExternalScore, Source, external_scores, key_of
 from spangrade.tracer.base.errors import InputError
@@ -152,21 +152,13 @@ class GivenScore(NamedTuple):
 
 def rows_of_file(path: Path) -> list[GivenScore]:
     """Return the rows of a CSV. Raises InputError with one line for each that cannot be used."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            unknown = [name for name in reader.fieldnames or () if name not in COLUMNS]
-            missing = {"session_id", "value"} - set(reader.fieldnames or ())
-            if unknown or missing:
-                what = f'unknown column "{unknown[0]}"' if unknown else f'no column "{min(missing)}"'
-                raise InputError(f"{path}: {what}; expected {','.join(COLUMNS)}")
-            return rows_of(reader, f"{path}: row {{}}")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 at byte {error.start}") from error
-    except csv.Error as error:
-        raise InputError(f"{path}: not a CSV: {error}") from error
+    with csv_rows(path) as reader:
+        unknown = [name for name in reader.fieldnames or () if name not in COLUMNS]
+        missing = {"session_id", "value"} - set(reader.fieldnames or ())
+        if unknown or missing:
+            what = f'unknown column "{unknown[0]}"' if unknown else f'no column "{min(missing)}"'
+            raise InputError(f"{path}: {what}; expected {','.join(COLUMNS)}")
+        return rows_of(reader, f"{path}: row {{}}")
 
 
 def rows_of(values: Iterable[Mapping[str, Any]], place: str = "row {}") -> list[GivenScore]:

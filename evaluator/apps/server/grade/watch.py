@@ -500,10 +500,6 @@ def _state(db: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def _sender(stored: DatabaseFile, url: str) -> Sender:
-    return Sender(stored, url, semconv.SCOPE_OF_WATCH)
-
-
 def _lacks_budget(grade: Grade) -> bool:
     return any(isinstance(one, Inconclusive) and one.over_budget for one in grade.outcomes.values())
 
@@ -586,7 +582,7 @@ def watch(
         options,
         webhook=None if options.webhook is None else Webhook(options.webhook, _secret(options)),
         telemetry=Telemetry() if options.otlp else None,
-        scores=None if options.send is None else _sender(stored, options.send),
+        scores=None if options.send is None else Sender(stored, options.send, semconv.SCOPE_OF_WATCH),
         on_problem=callbacks.on_problem,
         configured=callbacks.configured,
     )
