@@ -155,10 +155,10 @@ def test_a_mistake_is_named_in_the_words_of_the_door(
             "no session 'nobody' to grade: `spangrade sessions` lists them",
         ),
         (
-            ("--metric", "cost<=1", "--require-match"),
-            {"gates": Gates("cost<=1", require_match=True)},
-            "--require-match",
-            "gates.require_match",
+            ("--metric", "cost<=1", "--latest-per-question"),
+            {"gates": "cost<=1", "select": Selection(latest_per_question=True)},
+            "options.grade.latest_per_question",
+            "select.latest_per_question",
             "it is about golden questions: give a dataset",
         ),
     ],
@@ -199,7 +199,7 @@ def test_what_cannot_be_graded_is_named_in_the_words_of_the_door(
         (
             ("grade", "--dry-run", "--of-run", "latest", "--without", "cost"),
             lambda db: db.regrade("latest", without="cost"),
-            "--without cost",
+            "options.grade.without cost",
             "without cost",
             "expected a metric of the run that is gone",
         ),
