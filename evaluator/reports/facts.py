@@ -54,7 +54,8 @@ class SessionFacts:
     """The facts of sessions, in the order in which they were graded, in a temporary file."""
 
     def __init__(self) -> None:
-        with writing(Path(gettempdir())):
+        self._folder = Path(gettempdir())
+        with writing(self._folder):
             self._file = TemporaryFile()  # noqa: SIM115 (closed by __exit__)
 
     def __enter__(self) -> Self:
@@ -69,32 +70,42 @@ class SessionFacts:
     def noted(self, sessions: Iterable[Session]) -> Iterator[Session]:
         """Yield sessions, and write down the facts of each."""
         for session in sessions:
-            self.add(facts_line(session))
+            self.add(facts_lines(session))
             yield session
 
     def add(self, lines: bytes | bytearray) -> None:
         """Write down lines of facts. Raises InputError if they cannot be written."""
-        with writing(Path(gettempdir())):
+        with writing(self._folder):
             self._file.write(lines)
 
-    def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the facts of each session with their position, for `at`."""
+    def measured(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the `session_id` and `deterministic_metrics` of each session, with a position for `at`."""
+        return self._every_other(0)
+
+    def columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the columns of each session, with their position."""
+        return self._every_other(1)
+
+    def _every_other(self, odd: int) -> Iterator[tuple[int, dict[str, Any]]]:
         self._file.seek(0)
         position = 0
-        while line := self._file.readline():
-            yield position, orjson.loads(line)
+        for number, line in enumerate(iter(self._file.readline, b"")):
+            if number % 2 == odd:
+                yield position, orjson.loads(line)
             position += len(line)
 
     def at(self, position: int) -> dict[str, Any]:
-        """Return the facts at a position."""
+        """Return what `measured` yielded with a position."""
         self._file.seek(position)
         facts: dict[str, Any] = orjson.loads(self._file.readline())
         return facts
 
 
-def facts_line(session: Session) -> bytes:
-    """Return the facts of a session as a line of JSON."""
-    return f"{dumps(facts(session))}\n".encode()
+def facts_lines(session: Session) -> bytes:
+    """Return the facts of a session as two lines of JSON: what was measured, then the columns."""
+    found = facts(session)
+    columns = found.pop("columns")
+    return f"{dumps({'session_id': session.session_id, **found})}\n{dumps(columns)}\n".encode()
 
 
 def facts(session: Session) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from spangrade.evaluator.grading.run_details import RunDetails, details_json
 from spangrade.evaluator.grading.stored_run import expectations
 from spangrade.evaluator.metrics import Metric
 from spangrade.evaluator.reports.csv import write_csv
-from spangrade.evaluator.reports.facts import SessionFacts, facts_line
+from spangrade.evaluator.reports.facts import SessionFacts, facts_lines
 from spangrade.evaluator.reports.json import grade_line, places_text, write_results, written
 from spangrade.evaluator.reports.junit import write_junit
 from spangrade.evaluator.reports.kinds import ALL_REPORTS, Report
@@ -51,7 +51,7 @@ class SliceReports:
         """Yield the sessions that are graded, and note the facts of each if reports need them."""
         for session in sessions:
             if self.with_facts:
-                self.facts += facts_line(session)
+                self.facts += facts_lines(session)
             yield session
 
     def grades(self, grades: Iterable[Grade]) -> Iterator[Grade]:
@@ -173,10 +173,10 @@ def _write_summary(
 ) -> None:
     deterministic, judged = MeansByKey(), MeansByKey()
     places: dict[str, list[tuple[int, int]]] = {}
-    each = facts.read()
+    each = facts.measured()
     for place, line in _sessions(file):
-        fact_place, fact = _next_of(line, each)
-        deterministic.add(fact["deterministic_metrics"])
+        fact_place, measured = _next_of(line, each)
+        deterministic.add(measured["deterministic_metrics"])
         judged.add({"": {name: one["value"] for name, one in line["metrics"].items() if is_judged(one)}})
         if line["question_id"] is not None:
             places.setdefault(line["question_id"], []).append((place, fact_place))
@@ -200,9 +200,9 @@ def _with_columns(
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield each line of sessions.jsonl with the columns of its question and its session."""
     agents = {question.id: question.agents_evaluated for question in dataset.golden_questions}
-    each = facts.read()
+    each = facts.columns()
     for line in _lines(file):
-        columns = {} if line["session_id"] is None else _next_of(line, each)[1]["columns"]
+        columns = {} if line["session_id"] is None else _next_of(line, each)[1]
         yield line, {"agents_evaluated": agents.get(line["question_id"]), **columns}
 
 
@@ -210,7 +210,7 @@ def _next_of(
     line: Mapping[str, Any], facts: Iterator[tuple[int, dict[str, Any]]]
 ) -> tuple[int, dict[str, Any]]:
     """Return the facts of a graded session, past those of sessions that were read and not graded."""
-    return next(one for one in facts if one[1]["columns"]["session_id"] == line["session_id"])
+    return next(one for one in facts if one[1]["session_id"] == line["session_id"])
 
 
 def _sessions(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -170,8 +170,9 @@ def _next(failing: Sequence[NotPassed], code: ExitCode, more: str, run: str) -> 
 def _failure_groups(failing: Sequence[NotPassed]) -> list[list[NotPassed]]:
     """Return what failed alike together: the gravest verdict first, then the most."""
     alike: dict[tuple[str, str], list[NotPassed]] = {}
+    wrong = {reason: what_went_wrong(reason) for reason in {one.reason for one in failing}}
     for one in failing:
-        alike.setdefault((one.verdict, what_went_wrong(one.reason)), []).append(one)
+        alike.setdefault((one.verdict, wrong[one.reason]), []).append(one)
     gravity = {verdict: number for number, verdict in enumerate(PRECEDENCE)}
     ordered = sorted(
         alike.items(), key=lambda way: (gravity.get(Verdict(way[0][0]), 9), -len(way[1]), way[0][1])

@@ -33,11 +33,15 @@ def grade_json(grade: Grade) -> dict[str, Any]:
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Score):
-        known = outcome._asdict()
-        if outcome.evidence:
-            known["evidence"] = [place_json(one) for one in outcome.evidence]
-            known["paths"] = [path_of(one) for one in outcome.evidence]
-        return {"outcome": "bound" if known.pop("is_bound") else "score", **known}
+        return {
+            "outcome": "bound" if outcome.is_bound else "score",
+            "value": outcome.value,
+            "passed": outcome.passed,
+            "reason": outcome.reason,
+            "evidence": [place_json(one) for one in outcome.evidence],
+            "details": outcome.details,
+            **({"paths": [path_of(one) for one in outcome.evidence]} if outcome.evidence else {}),
+        }
     kind, reason = unmeasured(outcome)
     return {"outcome": kind, "error" if isinstance(outcome, Failure) else "reason": reason}
 

@@ -40,7 +40,7 @@ def printable(text: str, *, newline: str = "\n") -> str:
     What is not printable becomes U+FFFD: controls, marks of direction and of no width. Tabs and spaces of any
     kind become a space, the end of a line `newline`.
     """
-    if text.isprintable():
+    if text.isprintable() or (newline == "\n" and text.replace("\n", "").isprintable()):
         return text
     shown = {ord(letter): _shown(letter, newline) for letter in set(text) if not letter.isprintable()}
     return text.translate(shown)

@@ -50,7 +50,7 @@ class GridCell(NamedTuple):
     `state` is a verdict, "" where nothing judged it; `share` is "2 of 3" where there are repeats. `change` is
     the difference of the value to that of the baseline, None where one is unknown; `style` says whether it is
     better or worse, "" where its 95% interval has no difference in it. `reason` leads with the place where a
-    gate failed.
+    gate failed. `unit` is that of the metric.
     """
 
     value: float | None
@@ -59,6 +59,7 @@ class GridCell(NamedTuple):
     change: float | None
     style: str
     reason: str
+    unit: str
 
 
 class GridRow(NamedTuple):
@@ -251,7 +252,7 @@ def _cell(column: GridColumn, sides: Mapping[bool, Mapping[str, Any]]) -> GridCe
     paths = map(path_of, stored_evidence(mine["evidence"])) if state == "failed" else ()
     where = ", ".join(dict.fromkeys(filter(None, paths)))
     reason = ": ".join(filter(None, (where, mine["reason"])))
-    return GridCell(mine["value"], state, share, change, style, reason)
+    return GridCell(mine["value"], state, share, change, style, reason, column.unit)
 
 
 def shown_direction(before: Sequence[float], now: Sequence[float], bounds: tuple[float, float]) -> int:

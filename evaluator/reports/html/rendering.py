@@ -14,7 +14,8 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from markupsafe import Markup
+from jinja2.compiler import CodeGenerator
+from markupsafe import Markup, escape
 
 from spangrade.evaluator.reports.html.links import Links, element_id
 from spangrade.tracer.base.errors import InputError
@@ -33,6 +34,7 @@ _NOT_SHOWN = re.compile(
     + "]"
 )
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_has_marks = re.compile("[&<>'\"]").search
 UNKNOWN = "–"
 _LONGEST_AGE_S = 30 * 86_400
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -44,6 +46,20 @@ _HEADINGS = re.compile(r"(</?)h[1-6]>")
 _ELEMENTS = frozenset(
     "p br strong em s code pre ul ol li blockquote hr h4 table thead tbody tr th td".split()  # noqa: SIM905
 )
+
+
+class _Generator(CodeGenerator):
+    """Writes `html` alone around a value, where Jinja writes `escape`, which makes a `Markup`, too."""
+
+    def _output_child_pre(self, *_: Any) -> None:
+        self.write("environment.finalize(")
+
+    def _output_child_post(self, *_: Any) -> None:
+        self.write(")")
+
+
+class _Environment(jinja2.Environment):
+    code_generator_class = _Generator
 
 
 class _Compiled(jinja2.FileSystemBytecodeCache):
@@ -85,7 +101,7 @@ def environment() -> jinja2.Environment:
     """Return the environment of the templates."""
     loader = jinja2.FileSystemLoader(())
     loader.searchpath = _folders  # what is added later is found, too
-    made = jinja2.Environment(
+    made = _Environment(
         loader=loader,
         autoescape=True,
         auto_reload=False,
@@ -93,7 +109,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=shown,
+        finalize=html,
     )
     made.filters |= {
         "age": age,
@@ -118,6 +134,16 @@ def shown(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup) and not value.isprintable():
         return _NOT_SHOWN.sub(_REPLACEMENT, value)
     return value
+
+
+def html(value: Any) -> str:
+    """Return a value as HTML: escaped, with U+FFFD for what a page cannot show."""
+    if isinstance(value, Markup):
+        return value
+    text = str(value)
+    if not text.isprintable():
+        text = _NOT_SHOWN.sub(_REPLACEMENT, text)
+    return escape(text) if _has_marks(text) else text
 
 
 def render(template: str, values: Mapping[str, Any], links: Links) -> str:

@@ -248,7 +248,8 @@ def session_part(
     is no such part.
     """
     make = _PARTS.get(name)
-    return None if make is None else make(store, session_id, values)
+    found = None if make is None else make(store, session_id, values)
+    return None if found is None else ("part.html", {"part": found[0], **found[1]})
 
 
 def _text(store: Store, session_id: str, values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
