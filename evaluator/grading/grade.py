@@ -135,13 +135,15 @@ def grade_unanswered(
 
     `spans_at` returns the spans at places: their stack says how the texts that lack are recorded.
     """
-    lacking = ""
+    decided: dict[bool, Decision] = {}  # by whether it is doubtful: one for many questions
     for question in prepared.questions.golden_questions:
         if question.id not in coverage.answered:
-            lacking = lacking or coverage.reason(spans_at)
-            verdict, reason = policy.unanswered(
-                doubtful=question.id in coverage.doubtful, without_texts=lacking
-            )
+            doubtful = question.id in coverage.doubtful
+            if doubtful not in decided:
+                decided[doubtful] = policy.unanswered(
+                    doubtful=doubtful, without_texts=coverage.reason(spans_at)
+                )
+            verdict, reason = decided[doubtful]
             yield Grade(None, question.id, verdict, reason, {TURNS_ANSWERED: Inconclusive(reason)})
 
 
