@@ -174,8 +174,8 @@ def test_the_table_of_a_server_with_the_chat_completions_api(folder):
 
     with served(respond) as url:
         found = verdicts("--openai", url, "--model", "m")
-    # A call that the model requests may not have been executed. Messages are read as those of spans: by either
-    # spelling of their calls.
+    # A call that the model requests may not have been executed. Messages are read as those of spans are, by
+    # either spelling of their calls.
     spelled = {"nearly the key": "failed", "both keys": "failed"}
     assert found == ROWS | spelled | {"forbidden call": "inconclusive"}
 
