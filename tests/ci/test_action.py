@@ -163,7 +163,7 @@ def test_a_pull_request_is_compared_with_the_base_branch_and_commented_once(
     assert kept[:-1] == of_others
     assert kept[-1]["body"].startswith("<!-- spangrade -->\n\n## spangrade: ")
     assert "1 regressed, 0 fixed" in kept[-1]["body"].partition("```\n")[0]
-    assert "Broken: 1" in kept[-1]["body"]
+    assert "Regressed: 1" in kept[-1]["body"]
     assert (tmp_path / "spangrade-report" / "report.html").exists()
 
     (tmp_path / "lazy").unlink()
