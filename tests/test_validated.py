@@ -98,7 +98,7 @@ def test_the_agreement_with_tau_bench_is_that_of_the_page(spangrade: Spangrade, 
     Path("before.json").write_text(json.dumps(golden))
     spangrade("grade", "before.json", "--db", "tau.duckdb", "--out", "report", "--reports", "json")
     lines = [json.loads(line) for line in Path("report/sessions.jsonl").read_text().splitlines()]
-    early = {one["session_id"] for one in lines if "calls_too_early" in one["reason"]}
+    early = {one["session_id"] for one in lines if "; too early" in one["reason"]}
     changing = {
         one["id"]
         for one in runs
