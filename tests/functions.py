@@ -1,11 +1,17 @@
-"""Arguments of functions as JSON: a record is its class with its fields, `{"$": "MODULE:Class", ...}`."""
+"""Arguments of functions as JSON: a record is its class with its fields, `{"$": "MODULE:Class", ...}`.
+
+What a row leaves out of a record is as the class has it, else unknown, zero or empty, as its type allows.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -28,6 +34,10 @@ DECODED: Mapping[str, Callable[[Any], Any]] = {
     "$enum": lambda pair: named(pair[0])(decoded(pair[1])),
     "$model": lambda pair: named(pair[0]).model_validate(pair[1]),
 }
+# What stands for a field without a default that a row leaves out.
+BLANK: Mapping[str, Any] = {
+    "str": "", "int": 0, "float": 0.0, "bool": False, "tuple": (), "frozenset": frozenset()
+}  # fmt: skip
 MOST = 2000  # items of what has no end
 
 
@@ -40,6 +50,44 @@ def named(name: str) -> Any:
     return found
 
 
+@functools.cache
+def blanks_of(name: str) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """Return what stands for the fields of a record without a default, and which fields are tuples."""
+    cls = named(name)
+    types = {key: getattr(one, "__forward_arg__", str(one)) for key, one in _annotations(cls).items()}
+    types = {key: re.sub(r"^Annotated\[|, _?[A-Z]\w*(\(.*)?\]?$", "", one) for key, one in types.items()}
+    defaults = getattr(cls, "_field_defaults", None)
+    if defaults is None:
+        unset = (MISSING, MISSING)
+        own = fields(cls) if is_dataclass(cls) else ()
+        required = {one.name for one in own if one.init and (one.default, one.default_factory) == unset}
+    else:
+        required = types.keys() - defaults.keys()
+    blanks: dict[str, Any] = {key: None for key in required if "None" in types[key]}
+    for key in required - blanks.keys():
+        found = re.match(r"\w+", types[key])
+        if found and found[0] in BLANK:
+            blanks[key] = BLANK[found[0]]
+        elif first := re.match(r"""Literal\[["'](.*?)["']""", types[key]):
+            blanks[key] = first[1]
+    return blanks, frozenset(key for key, one in types.items() if one.startswith("tuple["))
+
+
+def _annotations(cls: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in reversed(getattr(cls, "__mro__", ())):
+        found |= vars(one).get("__annotations__", {})
+    return found
+
+
+def function_named(name: str) -> Callable[..., Any]:
+    """Return a function or method, of a property the one that computes it."""
+    found = named(name)
+    if isinstance(found, property | functools.cached_property):
+        return found.fget if isinstance(found, property) else found.func  # type: ignore[return-value]
+    return found  # type: ignore[no-any-return]
+
+
 def decoded(value: Any) -> Any:
     """Return an argument."""
     if isinstance(value, list):
@@ -47,7 +95,10 @@ def decoded(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "$" in value:
-        return named(value["$"])(**{key: decoded(one) for key, one in value.items() if key != "$"})
+        blanks, tuples = blanks_of(value["$"])
+        given = {key: decoded(one) for key, one in value.items() if key != "$"}
+        given |= {key: tuple(given[key]) for key in tuples & given.keys() if isinstance(given[key], list)}
+        return named(value["$"])(**{**blanks, **given})
     for key, decode in DECODED.items():
         if key in value:
             return decode(value[key])

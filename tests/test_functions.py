@@ -1,8 +1,8 @@
 """What functions return of values at their boundaries: `tests/cases/functions`, a file for each module.
 
-A row has the arguments and the outcome. `WRITE_CASES=1 pytest tests/test_functions.py`, without `-n`, writes
-what comes out of the arguments that are there, without the rows of functions that are gone: read the diff
-before you keep it.
+A row has the arguments and the outcome; of a method, `Class.method`, the record is the first argument.
+`WRITE_CASES=1 pytest tests/test_functions.py`, without `-n`, writes what comes out of the arguments that are
+there, without the rows of functions that are gone: read the diff before you keep it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from cases import FOLDER
-from functions import outcome
+from functions import function_named, outcome
 
 Rows = dict[str, list[list[Any]]]
 FILES = sorted((FOLDER / "functions").glob("*.json"))
@@ -23,12 +23,12 @@ FILES = sorted((FOLDER / "functions").glob("*.json"))
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_functions_return_follows_from_their_arguments(file: Path) -> None:
-    module = importlib.import_module(f"spangrade.{file.stem}")
     known: Rows = json.loads(file.read_text("utf-8"))
     if "WRITE_CASES" in os.environ:
-        known = {name: rows for name, rows in known.items() if hasattr(module, name)}
+        module = importlib.import_module(f"spangrade.{file.stem}")
+        known = {name: rows for name, rows in known.items() if _has(module, name)}
     found = {
-        name: [[given, outcome(getattr(module, name), given)] for given, _ in rows]
+        name: [[given, outcome(function_named(f"{file.stem}:{name}"), given)] for given, _ in rows]
         for name, rows in known.items()
     }
     if "WRITE_CASES" in os.environ:
@@ -41,6 +41,11 @@ def test_what_functions_return_follows_from_their_arguments(file: Path) -> None:
         if json.dumps(row[1]) != json.dumps(new[1])  # 1 is neither true nor 1.0
     }
     assert not different, json.dumps(different, indent=1, ensure_ascii=False)[:5000]
+
+
+def _has(module: Any, name: str) -> bool:
+    first, _, method = name.partition(".")
+    return hasattr(getattr(module, first, None), method) if method else hasattr(module, first)
 
 
 def written(rows: Rows) -> str:
