@@ -134,13 +134,12 @@ def read_otlp(document: Any, not_utf_8: str | None = None) -> Records | None:
     `otlp.json.loads`, cannot be read.
     """
     if isinstance(document, bytes):
-        from spangrade.tracer.otlp import lenient
         from spangrade.tracer.otlp import protobuf as otlp_proto
 
         if message := otlp_proto.parse(document):
             return otlp_proto.decode(message)
-        table = lenient.table_of(document)
-        return lenient.decode(document, table) if table else None
+        table = otlp_proto.table_of(document)
+        return otlp_proto.decode_leniently(document, table) if table else None
     if isinstance(document, dict):
         for request in (document, document.get("trace"), document.get("result")):
             if isinstance(request, dict) and not _OTLP_KEYS.isdisjoint(request):

@@ -28,7 +28,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from spangrade.tracer.otlp import json as otlp_json
-from spangrade.tracer.otlp import lenient
 from spangrade.tracer.otlp import protobuf as otlp_proto
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.limits import (
@@ -172,7 +171,7 @@ def _from_protobuf(signal: Table, body: bytes) -> Iterable[Record | Problem]:
         return otlp_proto.decode(kind.FromString(body))
     except DecodeError as error:
         try:
-            return lenient.decode(body, signal)
+            return otlp_proto.decode_leniently(body, signal)
         except DecodeError:
             raise malformed(f"not an {kind.DESCRIPTOR.name}: {error}") from None
 

@@ -1,6 +1,6 @@
 """Amazon Bedrock by OpenTelemetry's botocore instrumentation: the conventions.
 
-Its cached tokens are beside the input (see `cached_tokens`). The messages are events, in Bedrock's own form.
+Its cached tokens are beside the input (see `token_counts`). The messages are events, in Bedrock's own form.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html
 """

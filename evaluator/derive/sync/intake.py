@@ -28,7 +28,6 @@ from spangrade.evaluator.derive.settings import (
     set_session_from,
     settings_of,
 )
-from spangrade.evaluator.derive.sync.at_reading import Order
 from spangrade.evaluator.derive.sync.parts import (
     ReadBatch,
     ReadJob,
@@ -38,6 +37,7 @@ from spangrade.evaluator.derive.sync.parts import (
     read_parts_at_once,
 )
 from spangrade.evaluator.derive.sync.recorded import Place, spans_at
+from spangrade.evaluator.derive.sync.sessions import Order
 from spangrade.evaluator.derive.sync.update import (
     WINDOW_S,
     HeldTraces,

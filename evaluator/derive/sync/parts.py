@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import nanoarrow as na
 
 from spangrade.evaluator.derive.settings import Settings
-from spangrade.evaluator.derive.sync.at_reading import BuiltPart, build_part
+from spangrade.evaluator.derive.sync.sessions import BuiltPart, build_part
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.files import Part, parts, read_part
 from spangrade.tracer.span import LogRecord, Problem, Span

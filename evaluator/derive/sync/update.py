@@ -36,7 +36,6 @@ from spangrade.evaluator.derive.settings import (
     differs,
     settings_of,
 )
-from spangrade.evaluator.derive.sync.at_reading import BuiltPart, together
 from spangrade.evaluator.derive.sync.fingerprint import fingerprint
 from spangrade.evaluator.derive.sync.link_traces import link_traces
 from spangrade.evaluator.derive.sync.observed import Observed, Trace, observe_records
@@ -53,10 +52,12 @@ from spangrade.evaluator.derive.sync.recorded import (
     trace_sizes,
 )
 from spangrade.evaluator.derive.sync.sessions import (
+    BuiltPart,
     BuiltSessions,
     Recorded,
     build_sessions,
     replace_sessions,
+    together,
 )
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.tracer.store import Store

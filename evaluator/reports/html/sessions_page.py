@@ -15,13 +15,16 @@ from spangrade.evaluator.reports.html.filters import (
     ANY,
     ERRORS,
     LABELS,
+    NAMED,
     NOT_GRADED,
     VERDICTS,
     SessionFilter,
+    line_of,
+    parse_line,
     session_filter,
+    word_of,
 )
 from spangrade.evaluator.reports.html.queries import page_query, query_rows
-from spangrade.evaluator.reports.html.query_line import NAMED, line_of, parse_line, word_of
 from spangrade.evaluator.reports.html.scope import SCOPE, Scope
 from spangrade.evaluator.results.origin import OriginFilter, counts_by_origin
 from spangrade.evaluator.results.session_sort import SessionSort

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spangrade import InputError
-from spangrade.evaluator.reports.html.filters import NAMES
-from spangrade.evaluator.reports.html.query_line import line_of, parse_line
+from spangrade.evaluator.reports.html.filters import NAMES, line_of, parse_line
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ from spangrade.evaluator.apps.server.pages.session_file import session_file
 from spangrade.evaluator.apps.server.pages.tools_page import tools_page
 from spangrade.evaluator.apps.server.pages.trends_page import trends_page
 from spangrade.evaluator.grading.run_list import find_run_id
+from spangrade.evaluator.reports.html.filters import line_of
 from spangrade.evaluator.reports.html.grid_page import grid_page, grid_part
 from spangrade.evaluator.reports.html.links import ServerLinks, hash_of, query_of, text_of, url_part
-from spangrade.evaluator.reports.html.query_line import line_of
 from spangrade.evaluator.reports.html.rendering import FOLDER, add_templates, render
 from spangrade.evaluator.reports.html.run_page import run_page, runs_page
 from spangrade.evaluator.reports.html.scope import SCOPE, given_scope, header_elsewhere
