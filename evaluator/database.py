@@ -34,9 +34,16 @@ from spangrade.evaluator.derive.sync.intake import (
 from spangrade.evaluator.derive.sync.up_to_date import RUN_WAIT_S, WAIT_S, DatabaseFile, derive
 from spangrade.evaluator.derive.sync.update import count_sessions
 from spangrade.evaluator.grading.run_list import list_runs
-from spangrade.evaluator.grading.session_list import find_session_id, find_session_to_show, list_sessions
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Questions, Selection, StrPath, several
-from spangrade.evaluator.grading.stored_grades import StoredGrade, failed_sessions, grades_of, latest_grade
+from spangrade.evaluator.grading.stored_sessions import (
+    StoredGrade,
+    failed_sessions,
+    find_session_id,
+    find_session_to_show,
+    grades_of,
+    latest_grade,
+    list_sessions,
+)
 from spangrade.evaluator.judge.options import JudgeOptions
 from spangrade.evaluator.maintenance import delete as deletion
 from spangrade.evaluator.maintenance.delete import Deleted
@@ -373,7 +380,7 @@ class Database:
 
         With `failed` only those whose verdict is failed or broken.
         """
-        from spangrade.evaluator.grading.session_reader import SessionReader
+        from spangrade.evaluator.grading.selection import SessionReader
 
         with self.stored.reading() as store:
             reader = SessionReader(self.stored, store, failed_sessions(store) if failed else None)
@@ -941,7 +948,7 @@ class Database:
         metric or condition that cannot be used, and for a condition that needs scipy, which is not installed.
         """
         from spangrade.evaluator.grading.selection import chosen_ids, unrecorded
-        from spangrade.evaluator.statistics.comparison.by import chosen_by
+        from spangrade.evaluator.statistics.by import chosen_by
         from spangrade.evaluator.statistics.comparison.compare import compare
         from spangrade.evaluator.statistics.comparison.condition import (
             Compared,

@@ -14,8 +14,12 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import orjson
 
-from spangrade.converters.spans.agent_names import declaring_in, with_agent
-from spangrade.converters.spans.agent_spans import is_other_operation, looks_like_an_agents
+from spangrade.converters.spans.agents import (
+    declaring_in,
+    is_other_operation,
+    looks_like_an_agents,
+    with_agent,
+)
 from spangrade.converters.spans.dialect import GENAI_CONTENT, Advice, Dialect, Read, Signs
 from spangrade.converters.spans.dialects import genai
 from spangrade.converters.spans.evaluations import evaluations_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from spangrade.converters.spans.agent_names import without_operation
+from spangrade.converters.spans.agents import without_operation
 from spangrade.converters.spans.dialect import Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind
 from spangrade.converters.spans.structure import kind_in_word

@@ -23,7 +23,7 @@ from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store, spool
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.frames import to_frames
+from spangrade.tracer.store.spool import to_frames
 from spangrade.tracer.store.sql import statement
 
 COMPLETE = "spangrade.complete"

@@ -9,7 +9,7 @@ import typer
 
 from spangrade.evaluator.cli.options import Every, Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import show, show_comparison
-from spangrade.evaluator.statistics.comparison.by import ComparedBy
+from spangrade.evaluator.statistics.by import ComparedBy
 from spangrade.tracer.base.fields import REQUIRED, argument, option, values_of
 
 

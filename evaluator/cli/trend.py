@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spangrade.evaluator.cli.options import Printed, Selected, StoredIn
 from spangrade.evaluator.cli.output import note_origins, show
 from spangrade.evaluator.results.origin import OriginFilter
-from spangrade.evaluator.statistics.trends.by import By
+from spangrade.evaluator.statistics.by import By
 from spangrade.tracer.base.fields import REQUIRED, argument, option
 
 

@@ -32,12 +32,12 @@ from spangrade.evaluator.grading.policy import (
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import GradedBy, RunDetails, revision
 from spangrade.evaluator.grading.selection import (
+    SessionReader,
     check_present,
     select_sessions,
     sessions_of_questions,
     unrecorded,
 )
-from spangrade.evaluator.grading.session_reader import SessionReader
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import judge_of_run
 from spangrade.evaluator.judge.run import JudgeRun

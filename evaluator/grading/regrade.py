@@ -19,7 +19,7 @@ from spangrade.evaluator.grading.prepare import Prepared, try_queries, with_ques
 from spangrade.evaluator.grading.run import Run
 from spangrade.evaluator.grading.run_details import GradedBy
 from spangrade.evaluator.grading.save import RepeatsOf
-from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.selection import SessionReader
 from spangrade.evaluator.grading.spec import Gates, GradeSpec, Selection
 from spangrade.evaluator.grading.stored_run import (
     StoredRun,

@@ -26,7 +26,7 @@ from spangrade.evaluator.derive.sync.workers import (
 from spangrade.evaluator.grading.grade import Coverage, grade, grade_sessions, grade_unanswered
 from spangrade.evaluator.grading.prepare import Prepared, with_questions
 from spangrade.evaluator.grading.run import Grade, Run
-from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.selection import SessionReader
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge
 from spangrade.evaluator.judge.protocol import NoJudge

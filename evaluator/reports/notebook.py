@@ -68,7 +68,7 @@ def graded_session_html(shown: GradedSession) -> str:
 
 def run_html(run: Run) -> str:
     """Return a run: the lines that head it, and its grid of sessions, a row each, by metrics."""
-    from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
+    from spangrade.evaluator.grading.stored_sessions import GRAVEST_FIRST
     from spangrade.evaluator.reports.headline import head_of_run, shown
 
     metrics = list(run.shown_metrics)

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
+from spangrade.evaluator.grading.stored_sessions import StoredGrade, StoredScore
 from spangrade.evaluator.metrics.causes import causes_text
 from spangrade.evaluator.metrics.external import ExternalScore
 from spangrade.evaluator.reports.session_items import Item, TurnItems, session_items

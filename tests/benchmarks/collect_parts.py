@@ -21,8 +21,7 @@ from spangrade.tracer.otlp import protobuf as otlp_proto
 from spangrade.tracer.redaction import Redaction
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.frames import to_frames
-from spangrade.tracer.store.spool import Segment, drain, folder_of
+from spangrade.tracer.store.spool import Segment, drain, folder_of, to_frames
 
 REQUESTS = 120
 

@@ -15,7 +15,7 @@ from paths import SAMPLE
 
 import spangrade
 from spangrade import Database, Metric, Run, Score, Session, StoreError
-from spangrade.evaluator.grading import run, session_reader
+from spangrade.evaluator.grading import run, selection
 from spangrade.tracer.span import Problem, Span
 from spangrade.tracer.store import Store
 
@@ -37,7 +37,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def db(imported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     """Return a database whose sessions are read one by one."""
-    monkeypatch.setattr(session_reader, "SESSIONS_AT_ONCE", 1)
+    monkeypatch.setattr(selection, "SESSIONS_AT_ONCE", 1)
     copy_folder(imported.parent, tmp_path)
     return spangrade.open(tmp_path / "s.duckdb")
 

@@ -22,8 +22,7 @@ from receiving import Receiver, receiver, request, start
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.frames import to_frames
-from spangrade.tracer.store.spool import drain, folder_of, waiting
+from spangrade.tracer.store.spool import drain, folder_of, to_frames, waiting
 
 FRAMES, SPANS = 100, 10  # of a segment; of a frame
 # Runs the command line with a clock that is some seconds off.

@@ -18,8 +18,7 @@ from receiving import Receiver, receiver, request, start
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.frames import to_frames
-from spangrade.tracer.store.spool import Segment, drain, folder_of, waiting
+from spangrade.tracer.store.spool import Segment, drain, folder_of, to_frames, waiting
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 WHOLE = request(0, 3, text="größe").SerializeToString()

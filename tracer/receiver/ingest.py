@@ -42,7 +42,7 @@ from spangrade.tracer.receiver.limits import (
 from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.span import LogRecord, Problem, Span
 from spangrade.tracer.store.arrow import Table, rows_of
-from spangrade.tracer.store.frames import to_frames
+from spangrade.tracer.store.spool import to_frames
 
 Record = Span | LogRecord
 Response = ExportTraceServiceResponse | ExportLogsServiceResponse

@@ -19,10 +19,10 @@ from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.semconv import RECEIVER_RESTARTED
 from spangrade.tracer.span import LogRecord
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.locks import turns_at
 from spangrade.tracer.store.object_storage import storage_connection, write_landing
 from spangrade.tracer.store.spool import DamagedSegment, drain, read_segment, waiting
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.turns import turns_at
 
 _log = logging.getLogger("spangrade")
 _WARN_EVERY_S = 60.0

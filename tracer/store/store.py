@@ -21,9 +21,8 @@ from spangrade.tracer.base.file_modes import restrict_like
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store.arrow import COLUMNS, KEYS, Table, batches, joined, rows_of, sql_rank
 from spangrade.tracer.store.compact import pending, remove_copy, remove_spilled, shrink, spilled
-from spangrade.tracer.store.locks import retry_while_locked
+from spangrade.tracer.store.locks import Turns, retry_while_locked, turns_at
 from spangrade.tracer.store.sql import error_line, migrations, statement
-from spangrade.tracer.store.turns import Turns, turns_at
 from spangrade.tracer.store.untrusted import Connected, column_types, connect, remember_checked, table_problem
 
 _log = logging.getLogger("spangrade")

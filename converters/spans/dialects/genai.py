@@ -13,8 +13,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from spangrade.converters.spans import langchain_values, provider_values, run_io, token_counts
-from spangrade.converters.spans.agent_names import tool_in_attributes, tool_in_name, without_operation
-from spangrade.converters.spans.agent_spans import OTHER_OPERATIONS
+from spangrade.converters.spans.agents import (
+    OTHER_OPERATIONS,
+    tool_in_attributes,
+    tool_in_name,
+    without_operation,
+)
 from spangrade.converters.spans.declarations import declared_tools, instructions
 from spangrade.converters.spans.dialect import CLIENT, GENAI_CONTENT, Advice, Dialect, Read, renaming
 from spangrade.converters.spans.events import CALL_IDS, with_events

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spangrade.converters.spans import provider_values, token_counts
-from spangrade.converters.spans.agent_names import without_operation
+from spangrade.converters.spans.agents import without_operation
 from spangrade.converters.spans.declarations import declared_tools
 from spangrade.converters.spans.dialect import STREAMED, Advice, Attributes, Dialect, Signs, kind_by
 from spangrade.converters.spans.observation import (

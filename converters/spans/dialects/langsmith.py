@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from spangrade.converters.spans import langchain_values
-from spangrade.converters.spans.agent_names import without_operation
+from spangrade.converters.spans.agents import without_operation
 from spangrade.converters.spans.dialect import Advice, Attributes, Dialect, Signs
 from spangrade.converters.spans.observation import Kind, Observation, RunSpan, changed, named_run
 from spangrade.converters.spans.values import first_identity, parse_json, text

@@ -19,7 +19,7 @@ from spangrade.evaluator.apps.audit.edits import numbered_calls, numbered_steps,
 from spangrade.evaluator.apps.audit.mutant import Mutant, load_kinds, mutants_of
 from spangrade.evaluator.grading.match_questions import QuestionIndex
 from spangrade.evaluator.grading.policy import MetricPlan
-from spangrade.evaluator.grading.stored_grades import latest_grade
+from spangrade.evaluator.grading.stored_sessions import latest_grade
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.causes import Cause, Evidence

@@ -26,7 +26,7 @@ from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.evaluator.grading.policy import MetricPlan
 from spangrade.evaluator.grading.prepare import Prepared, prepare, sessions_to_grade
 from spangrade.evaluator.grading.run import JudgeUsage
-from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.selection import SessionReader
 from spangrade.evaluator.grading.slices import prepared_here, workers_for, workers_on_slices
 from spangrade.evaluator.grading.spec import GradeSpec
 from spangrade.evaluator.judge.choice import use_judge

@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 from spangrade.evaluator.apps.lake.catalog import NAME, Lake, attached, check_landing, data_path, state_of
 from spangrade.evaluator.apps.lake.commit import advance, commit
-from spangrade.evaluator.apps.lake.compact import remove_old, remove_orphans
-from spangrade.evaluator.apps.lake.job import new_stage, remove_stage
-from spangrade.evaluator.apps.lake.rewrite import (
+from spangrade.evaluator.apps.lake.compact import (
     LakeTable,
     drop_empty_files,
+    remove_old,
+    remove_orphans,
     rewrite_files,
     tables_of,
 )
+from spangrade.evaluator.apps.lake.job import new_stage, remove_stage
 from spangrade.evaluator.apps.lake.tasks import lake_sql
 from spangrade.evaluator.derive.sync.workers import InOrder
 from spangrade.evaluator.maintenance.delete import (

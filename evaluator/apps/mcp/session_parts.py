@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spangrade.evaluator.database import GradedSession
-from spangrade.evaluator.grading.stored_grades import StoredGrade
+from spangrade.evaluator.grading.stored_sessions import StoredGrade
 from spangrade.evaluator.metrics.causes import causes_text
 from spangrade.evaluator.reports.json import external_score_json
 from spangrade.evaluator.reports.session_items import Item, session_items

@@ -1,6 +1,6 @@
 """Run a team's server: the receiver with its loader, `watch` and the pages, as the parts of one process.
 
-They take turns at the database file (`tracer/store/turns.py`), which is open in short windows only: other
+They take turns at the database file (`tracer/store/locks.py`), which is open in short windows only: other
 processes can write meanwhile, as they can beside a receiver alone. Exporters give a batch up after ten
 seconds, also while a server starts again: what it receives with is imported and open first, and closed last.
 """
@@ -26,7 +26,7 @@ from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.keys import KeyFile, Role
 from spangrade.tracer.receiver.server import ReceiverSettings, Receiving, certificate_of, receive
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.turns import taking_turns
+from spangrade.tracer.store.locks import taking_turns
 
 if TYPE_CHECKING:
     from spangrade.evaluator.apps.server.grade.options import WatchOptions

@@ -62,9 +62,9 @@ from spangrade.evaluator.derive.sync.sessions import (
 from spangrade.evaluator.derive.sync.workers import InOrder, few_collections
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import arrow_column, arrow_rows, sql_types
+from spangrade.tracer.store.locks import turns_at
 from spangrade.tracer.store.spool import drain, waiting
 from spangrade.tracer.store.sql import statement
-from spangrade.tracer.store.turns import turns_at
 from spangrade.tracer.store.untrusted import column_types, table_problem
 
 _SOUGHT = 200_000  # records of a backlog in which new traces are looked for at once

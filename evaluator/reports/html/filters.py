@@ -1,6 +1,7 @@
-"""The filters of the list of sessions: from the parameters of a URL, or one line, to conditions in SQL.
+"""The filters of sessions: from the parameters of a URL, or one line, to conditions in SQL.
 
-The line is as `verdict:failed cost>0.05 agent:shop "where is it"`.
+The line is as `verdict:failed cost>0.05 agent:shop "where is it"`. Some of them are in the header of every
+page, and in its address: which sessions the pages are about.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.reports.html.queries import page_query
-from spangrade.evaluator.results.origin import OriginFilter
+from spangrade.evaluator.results.origin import OriginFilter, listed_origin
 from spangrade.evaluator.results.views import with_views
 from spangrade.tracer.base.canonical_json import canonical
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.quantities import parse_time
+from spangrade.tracer.store import Store
 
 NOT_GRADED = "not graded"
 VERDICTS = (*map(str, Verdict), NOT_GRADED)
@@ -106,6 +108,15 @@ _SCORE_WORD = re.compile(r"[A-Za-z][\w.@-]*(?:>=|<=|>|<)-?\d+(?:\.\d+)?")  # of 
 _PLAIN = re.compile(r"[^\s\"\\]+")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+# As parameters of an address, with what the header calls them.
+SCOPE = {
+    "origin": "Origin",
+    "agent": "Agent",
+    "service": "Service",
+    "version": "Version",
+    "since": "Since",
+    "until": "Until",
+}
 
 
 class SessionFilter(NamedTuple):
@@ -261,3 +272,57 @@ def _quoted(value: str) -> str:
 def _unquoted(word: str) -> str:
     """Return a word without its quotes; in quotes a backslash takes the next character as it is."""
     return _QUOTED.sub(lambda found: _ESCAPED.sub(r"\1", found[1]), word)
+
+
+class Scope(NamedTuple):
+    """The sessions that a page is about.
+
+    Attributes:
+        given: the header's filters that the address has, as texts.
+        origin: the origin of the sessions: production where there is some, unless the address has another.
+    """
+
+    given: Mapping[str, str]
+    origin: OriginFilter
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The filters of the list that leave these sessions."""
+        return {**self.given, "origin": str(self.origin)}
+
+    def sessions(self, only: Collection[str] | None = None, *without: str) -> SessionFilter:
+        """Return the condition on these sessions, of those of the ids `only`, without some filters."""
+        filters = {name: text for name, text in self.filters.items() if name not in without}
+        return session_filter(filters, only)
+
+    def values(self) -> dict[str, Any]:
+        """Return what the header of a page of these sessions needs."""
+        return {
+            "scope": dict(self.given),
+            "scoped": SCOPE,
+            "origins": tuple(map(str, OriginFilter)),
+            "origin": self.origin,
+            "elsewhere": False,
+        }
+
+
+def scope_of(store: Store, texts: Mapping[str, str]) -> Scope:
+    """Return the scope in the parameters of a URL. Raises InputError for an origin that there is not."""
+    given = given_scope(texts)
+    return Scope(given, listed_origin(store, given.get("origin")))
+
+
+def given_scope(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the header's filters in the parameters of a URL."""
+    return {name: text for name in SCOPE if (text := texts.get(name, "")).strip()}
+
+
+def header_elsewhere(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the header of a page needs whose content does not depend on the filters: they lead away."""
+    return {
+        "scope": dict(given),
+        "scoped": SCOPE,
+        "origins": ("", *map(str, OriginFilter)),
+        "origin": given.get("origin", ""),
+        "elsewhere": True,
+    }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.grading.run_list import find_run_id, refuse_itself
-from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
+from spangrade.evaluator.grading.stored_sessions import GRAVEST_FIRST
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import path_of
 from spangrade.evaluator.metrics.stored_values import only_run, stored_bounds, stored_evidence

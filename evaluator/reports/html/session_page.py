@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.derive.schema import RECORDS, TABLES
 from spangrade.evaluator.derive.sync.recorded import Row
-from spangrade.evaluator.grading.stored_grades import StoredGrade, StoredScore
+from spangrade.evaluator.grading.stored_sessions import StoredGrade, StoredScore
 from spangrade.evaluator.maintenance.lint import Finding, lint
 from spangrade.evaluator.metrics import load_metrics
 from spangrade.evaluator.metrics.causes import WhatRan, cause_text, span_ids, span_places

@@ -21,8 +21,8 @@ from spangrade.evaluator.derive.sync.recorded import (
     spans_of,
     stored_rows,
 )
-from spangrade.evaluator.grading.stored_grades import StoredGrade, grades_of
 from spangrade.evaluator.grading.stored_run import stored_questions_of
+from spangrade.evaluator.grading.stored_sessions import StoredGrade, grades_of
 from spangrade.evaluator.maintenance.lint import Finding, findings_of
 from spangrade.evaluator.metrics.external import ExternalScore, external_scores
 from spangrade.evaluator.reports.html.queries import page_query

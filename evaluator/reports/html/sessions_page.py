@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from spangrade.evaluator.grading.session_list import GRAVEST_FIRST
+from spangrade.evaluator.grading.stored_sessions import GRAVEST_FIRST
 from spangrade.evaluator.reports.html.filters import (
     ANY,
     ERRORS,
     LABELS,
     NAMED,
     NOT_GRADED,
+    SCOPE,
     VERDICTS,
+    Scope,
     SessionFilter,
     line_of,
     parse_line,
@@ -25,7 +27,6 @@ from spangrade.evaluator.reports.html.filters import (
     word_of,
 )
 from spangrade.evaluator.reports.html.queries import page_query, query_rows
-from spangrade.evaluator.reports.html.scope import SCOPE, Scope
 from spangrade.evaluator.results.origin import OriginFilter, counts_by_origin
 from spangrade.evaluator.results.session_sort import SessionSort
 from spangrade.evaluator.results.views import with_views

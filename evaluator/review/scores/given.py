@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import nanoarrow as na
 
 from spangrade.converters.datasets.files import csv_rows
-from spangrade.evaluator.grading.session_list import find_session_id
+from spangrade.evaluator.grading.stored_sessions import find_session_id
 from spangrade.evaluator.metrics.external import LABEL, ExternalScore, Source, external_scores, key_of
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.fields import FieldError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.derive.sync.intake import DEFAULT, Callbacks
 from spangrade.evaluator.grading.regrade import NO_GATES, prepared_again
 from spangrade.evaluator.grading.run_metric import resolve, start
-from spangrade.evaluator.grading.session_reader import SessionReader
+from spangrade.evaluator.grading.selection import SessionReader
 from spangrade.evaluator.grading.spec import Gates
 from spangrade.evaluator.grading.stored_run import read_run, stored_questions
 from spangrade.evaluator.judge.choice import fresh_judge, use_judge

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from spangrade.evaluator.grading.stored_grades import grades_of
+from spangrade.evaluator.grading.stored_sessions import grades_of
 from spangrade.evaluator.grading.verdict import Verdict
 from spangrade.evaluator.metrics.causes import WhatRan, cause_text
 from spangrade.evaluator.statistics.clusters import (

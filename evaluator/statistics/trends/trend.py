@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.metrics.stored_values import stored_bounds
 from spangrade.evaluator.results.origin import OriginFilter, one_of, origin_filter
 from spangrade.evaluator.results.views import with_views
+from spangrade.evaluator.statistics.by import By
 from spangrade.evaluator.statistics.comparison.sample import PASSED, Measured, installed
 from spangrade.evaluator.statistics.intervals import student_interval, wilson_interval
-from spangrade.evaluator.statistics.trends.by import By
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.sql import statement

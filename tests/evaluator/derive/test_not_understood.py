@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command_line import Spangrade
 
-from spangrade.converters.spans.agent_spans import looks_like_an_agents
+from spangrade.converters.spans.agents import looks_like_an_agents
 from spangrade.evaluator.database import Database
 from spangrade.evaluator.grading.policy import why_incomplete
 from spangrade.evaluator.session import Latency, Usage

@@ -42,7 +42,7 @@ from spangrade.evaluator.results.alarms import stored_alarms
 from spangrade.tracer.receiver.counters import Counters
 from spangrade.tracer.receiver.keys import KeyFile, Role
 from spangrade.tracer.store import Store
-from spangrade.tracer.store.turns import taking_turns, turns_at
+from spangrade.tracer.store.locks import taking_turns, turns_at
 
 WAIT_S = 60.0
 ATTRIBUTES = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1"}

@@ -14,7 +14,7 @@ from spangrade import InputError
 from spangrade.evaluator.derive import update
 from spangrade.evaluator.derive.schema import TABLES
 from spangrade.evaluator.derive.session_rows import rows_of
-from spangrade.evaluator.grading.session_list import list_sessions
+from spangrade.evaluator.grading.stored_sessions import list_sessions
 from spangrade.evaluator.reports.html.sessions_page import (
     PAGE,
     SUGGESTIONS,

@@ -14,8 +14,17 @@ import pytest
 from spangrade.tracer.span import LogRecord, Span
 from spangrade.tracer.store import Added, Store
 from spangrade.tracer.store.arrow import rows_of
-from spangrade.tracer.store.frames import Damage, Frame, read_frames, to_frames
-from spangrade.tracer.store.spool import Segment, drain, folder_of, waiting, write
+from spangrade.tracer.store.spool import (
+    Damage,
+    Frame,
+    Segment,
+    drain,
+    folder_of,
+    read_frames,
+    to_frames,
+    waiting,
+    write,
+)
 
 
 def span(number: int) -> Span:

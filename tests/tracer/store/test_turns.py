@@ -14,8 +14,8 @@ from spangrade.tracer.receiver.queue import SpoolQueue
 from spangrade.tracer.span import Span
 from spangrade.tracer.store import Store
 from spangrade.tracer.store.arrow import rows_of
+from spangrade.tracer.store.locks import deriving, taking_turns
 from spangrade.tracer.store.spool import write
-from spangrade.tracer.store.turns import deriving, taking_turns
 
 
 def test_one_part_derives_at_a_time_and_another_waits_until_it_is_to_stop(tmp_path: Path) -> None:

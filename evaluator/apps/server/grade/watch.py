@@ -54,8 +54,8 @@ from spangrade.tracer.base.fields import FieldError
 from spangrade.tracer.base.quantities import seconds_of
 from spangrade.tracer.span import Problem
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.locks import deriving
 from spangrade.tracer.store.spool import waiting
-from spangrade.tracer.store.turns import deriving
 
 # Sessions that are read, graded and written at once, and how many spans and logs they have at most.
 BATCH = 6_000

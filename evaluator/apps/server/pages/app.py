@@ -30,12 +30,11 @@ from spangrade.evaluator.apps.server.pages.session_file import session_file
 from spangrade.evaluator.apps.server.pages.tools_page import tools_page
 from spangrade.evaluator.apps.server.pages.trends_page import trends_page
 from spangrade.evaluator.grading.run_list import find_run_id
-from spangrade.evaluator.reports.html.filters import line_of
+from spangrade.evaluator.reports.html.filters import SCOPE, given_scope, header_elsewhere, line_of
 from spangrade.evaluator.reports.html.grid_page import grid_page, grid_part
 from spangrade.evaluator.reports.html.links import ServerLinks, hash_of, query_of, text_of, url_part
 from spangrade.evaluator.reports.html.rendering import FOLDER, add_templates, render
 from spangrade.evaluator.reports.html.run_page import run_page, runs_page
-from spangrade.evaluator.reports.html.scope import SCOPE, given_scope, header_elsewhere
 from spangrade.evaluator.reports.html.session_page import golden, image_of, session_page, session_part
 from spangrade.evaluator.reports.html.session_source import stored_session
 from spangrade.evaluator.reports.html.sessions_page import (

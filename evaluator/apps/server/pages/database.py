@@ -16,9 +16,9 @@ from spangrade.evaluator.grading.selection import chosen_ids
 from spangrade.evaluator.grading.spec import Selection
 from spangrade.tracer.base.errors import SpangradeError, StoreError, StoreLockedError
 from spangrade.tracer.store import Store
+from spangrade.tracer.store.locks import deriving, turns_at
 from spangrade.tracer.store.spool import waiting
 from spangrade.tracer.store.store import Stored
-from spangrade.tracer.store.turns import deriving, turns_at
 
 WAIT_S = 5.0  # for another process, which has the database open for a second at most
 _DERIVING = "New spans are being derived."

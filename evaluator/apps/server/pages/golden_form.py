@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spangrade.converters.datasets.golden import GoldenQuestion
 from spangrade.evaluator.database import app
 from spangrade.evaluator.derive import load
-from spangrade.evaluator.grading.stored_grades import latest_grade
 from spangrade.evaluator.grading.stored_run import stored_questions_of
+from spangrade.evaluator.grading.stored_sessions import latest_grade
 from spangrade.evaluator.metrics.matching import first_difference
 from spangrade.evaluator.reports.html.session_source import stored_session
 from spangrade.evaluator.reports.question_sentence import passes_if

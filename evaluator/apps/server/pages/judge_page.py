@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from spangrade.evaluator.apps.server.pages.charts import FEW, Chart, ChartValue, drawn, names_axis
 from spangrade.evaluator.apps.server.pages.queries import rows_of
 from spangrade.evaluator.metrics.external import LABEL
-from spangrade.evaluator.reports.html.scope import Scope, given_scope
+from spangrade.evaluator.reports.html.filters import Scope, given_scope
 from spangrade.evaluator.results.origin import OriginFilter, origin_filter
 from spangrade.evaluator.statistics.agreement.agreement import (
     MIN_LABELS,

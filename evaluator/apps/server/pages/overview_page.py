@@ -8,11 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from spangrade.evaluator.apps.server.pages.queries import page_query
-from spangrade.evaluator.grading.stored_grades import FAILED
-from spangrade.evaluator.reports.html.filters import SessionFilter, session_filter
+from spangrade.evaluator.grading.stored_sessions import FAILED
+from spangrade.evaluator.reports.html.filters import Scope, SessionFilter, scope_of, session_filter
 from spangrade.evaluator.reports.html.queries import query_rows
 from spangrade.evaluator.reports.html.run_page import pass_rate
-from spangrade.evaluator.reports.html.scope import Scope, scope_of
 from spangrade.evaluator.results.alarms import Alarm, stored_alarms
 from spangrade.evaluator.results.origin import left_out_origins
 from spangrade.evaluator.results.views import with_views

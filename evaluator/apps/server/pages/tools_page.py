@@ -8,8 +8,8 @@ from typing import Any
 
 from spangrade.evaluator.apps.server.pages.charts import DAY, bars, slot_ns, slots_between, small_step_for
 from spangrade.evaluator.apps.server.pages.queries import page_query
+from spangrade.evaluator.reports.html.filters import Scope, scope_of
 from spangrade.evaluator.reports.html.queries import query_rows
-from spangrade.evaluator.reports.html.scope import Scope, scope_of
 from spangrade.evaluator.results.origin import left_out_origins
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.store import Store

@@ -21,11 +21,11 @@ from spangrade.evaluator.apps.server.pages.charts import (
     time_axis,
 )
 from spangrade.evaluator.apps.server.pages.queries import page_query, rows_of
+from spangrade.evaluator.reports.html.filters import SCOPE, scope_of
 from spangrade.evaluator.reports.html.queries import query_rows
-from spangrade.evaluator.reports.html.scope import SCOPE, scope_of
 from spangrade.evaluator.results.origin import left_out_origins
 from spangrade.evaluator.results.views import with_views
-from spangrade.evaluator.statistics.trends.by import By
+from spangrade.evaluator.statistics.by import By
 from spangrade.evaluator.statistics.trends.trend import Trend, trend
 from spangrade.tracer.base.errors import InputError
 from spangrade.tracer.base.quantities import parse_time

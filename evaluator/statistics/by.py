@@ -1,10 +1,19 @@
-"""What two selections of sessions may differ by: `spangrade compare --by version 1.4 1.5`."""
+"""What `spangrade trend` groups sessions by, and what the two sides of `compare --by` differ by."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 from spangrade.evaluator.results.origin import one_of
+
+
+class By(StrEnum):
+    """What sessions are grouped by."""
+
+    DAY = "day"
+    VERSION = "version"
+    PROMPT = "prompt"
+    MODEL = "model"
 
 
 class ComparedBy(StrEnum):
