@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from spangrade.converters.datasets.yaml_text import parse_yaml
+from spangrade.converters.datasets.golden_text import parse_yaml
 from spangrade.tracer.base.canonical_json import json_value
 from spangrade.tracer.base.errors import InputError, type_name
 from spangrade.tracer.base.json_text import parse_written, refusal
