@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,8 +52,9 @@ def write_csv(run: Run, rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any
     empty cell. Text that a spreadsheet could run as a formula begins with an apostrophe.
     """
     measured = [f"{kind}.{name}" for name in run.metrics for kind in ("score", "passed")]
-    with create(file) as out:
-        out.write(csv_line((*_COLUMNS, *measured)).encode())
+    with io.TextIOWrapper(create(file), encoding="utf-8", newline="") as out:
+        table = csv.writer(out, lineterminator="\n")
+        table.writerow(map(csv_cell, (*_COLUMNS, *measured)))
         for graded, columns in rows:
             row = {
                 **columns,
@@ -61,10 +64,10 @@ def write_csv(run: Run, rows: Iterable[tuple[Mapping[str, Any], Mapping[str, Any
                 "verdict": graded["verdict"],
                 "reason": graded["reason"],
             }
-            cells = [row.get(column) for column in _COLUMNS]
+            cells = [csv_cell(row.get(column)) for column in _COLUMNS]
             for name in run.metrics:
                 cells += _score(graded["metrics"].get(name))
-            out.write(csv_line(cells).encode())
+            table.writerow(cells)
 
 
 def _score(outcome: Mapping[str, Any] | None) -> tuple[Any, Any]:
@@ -74,23 +77,9 @@ def _score(outcome: Mapping[str, Any] | None) -> tuple[Any, Any]:
     return (outcome["value"] if outcome["outcome"] == "score" else None), outcome["passed"]
 
 
-def csv_line(cells: Iterable[Any]) -> str:
-    """Return values as a line of CSV: lists and objects as JSON text, and no text that is a formula.
-
-    As `csv.writer` of the standard library makes it, in half the time where JSON is to be quoted.
-    """
-    texts = list(map(_cell, cells))
-    return '""\n' if texts == [""] else f"{','.join(texts)}\n"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str) and isinstance(value, int | float):
-        return str(value)
+def csv_cell(value: Any) -> Any:
+    """Return a value as a cell: lists and objects as JSON text, and no text that is a formula."""
+    if value is None or isinstance(value, int | float):
+        return value
     text = value if isinstance(value, str) else dumps(value)
-    text = printable(f"'{text}" if text.startswith(_FORMULA) else text)
-    if '"' in text or "," in text or "\n" in text:
-        doubled = text.replace('"', '""')
-        return f'"{doubled}"'
-    return text
+    return printable(f"'{text}" if text.startswith(_FORMULA) else text)

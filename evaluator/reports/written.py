@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,10 +41,14 @@ def _row(value: Any) -> Mapping[str, Any]:
 
 
 def _csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    from spangrade.evaluator.reports.csv import csv_line
+    from spangrade.evaluator.reports.csv import csv_cell
 
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
     for cells in (names, *(map(row.get, names) for row in rows)):
-        yield csv_line(dumps(one) if isinstance(one, bool) else one for one in cells)
+        table.writerow(dumps(one) if isinstance(one, bool) else csv_cell(one) for one in cells)
+        yield out.getvalue()
+        out.seek(out.truncate(0))
 
 
 def _markdown(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
