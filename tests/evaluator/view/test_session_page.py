@@ -18,6 +18,7 @@ from pages import dangers, elements, find, find_all, name, parsed, parsed_part, 
 from paths import SAMPLE
 from recordings import NAMES, database, recorded_sessions
 
+import spangrade.evaluator.apps.server.pages.app  # noqa: F401 (it has the templates of pages)
 from spangrade import open as open_database
 from spangrade.evaluator.metrics.external import ExternalScore, Source, save_external_scores
 from spangrade.evaluator.reports.html.links import ServerLinks
