@@ -177,7 +177,7 @@ def open(  # noqa: A001 (as in duckdb.connect, the module's name says of what)
     each part of an input that cannot be used or is odd; by default a warning is logged. `on_progress` is
     called with the name of each step that may take a while, `on_share` with the share of it that is done,
     from 0 to 1, where that is known. `workers` is the number of processes that read the recordings of a
-    grade, and grade its sessions; None is one per CPU, up to 4, from about 20,000 spans, or 4,000 sessions,
+    grade, and grade its sessions; None is one per CPU, up to 4, from about 20,000 spans, or 10,000 sessions,
     on. A script that has workers must do its work under `if __name__ == "__main__":`.
 
     The settings of the project (docs/python.md) apply as they do to the command line: `settings` is

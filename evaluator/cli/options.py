@@ -71,7 +71,7 @@ class Graders:
         "Processes that read recordings and grade sessions.",
         metavar="N",
         least=1,
-        shown_default="the number of CPUs, up to 4; 1 below 20,000 spans, 4,000 sessions",
+        shown_default="the number of CPUs, up to 4; 1 below 20,000 spans, 10,000 sessions",
         setting=OWN,
         variable="SPANGRADE_WORKERS",
     )

@@ -35,7 +35,7 @@ from spangrade.evaluator.session import Session
 from spangrade.tracer.span import Problem
 
 SLICE = 500  # sessions
-_SPANS_OF_SESSION = 5  # that it takes as long to read as a session to grade
+_SPANS_OF_SESSION = 2  # so that two processes start at 10,000 sessions: for 5,000 they saved 4% of the time
 
 
 class Output(Protocol):
