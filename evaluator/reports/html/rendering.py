@@ -140,9 +140,7 @@ def html(value: Any) -> str:
     """Return a value as HTML: escaped, with U+FFFD for what a page cannot show."""
     if isinstance(value, Markup):
         return value
-    text = str(value)
-    if not text.isprintable():
-        text = _NOT_SHOWN.sub(_REPLACEMENT, text)
+    text = shown(str(value))
     return escape(text) if _has_marks(text) else text
 
 
